@@ -1,9 +1,9 @@
-"""Prints the part of requirements.lock that the image needs, pins and hashes as they are; used while it is built.
+"""Prints the part of requirements.lock that the image needs, with pins and hashes unchanged; used to build it.
 
-locked_requirements.py pyproject.toml requirements.lock EXTRA…   the dependencies with those of the extras, and all they need
+locked_requirements.py pyproject.toml requirements.lock EXTRA…   the dependencies with those of the extras, and all their dependencies
 locked_requirements.py pyproject.toml requirements.lock --build  what is needed to build the package
 
-The lock says below each package by whom it is wanted ("via"): followed from the roots, that gives the part.
+The lock names the dependents of each package ("via"): following these from the roots yields the part.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def roots(config: dict[str, Any], extras: list[str]) -> set[str]:
-    """Names of the packages that pyproject.toml asks for."""
+    """Names of the packages that pyproject.toml requires."""
     if extras == ["--build"]:
         asked = config["build-system"]["requires"]
     else:
@@ -26,7 +26,7 @@ def roots(config: dict[str, Any], extras: list[str]) -> set[str]:
 
 
 def part(lock: str, wanted: set[str]) -> list[str]:
-    """The lock's blocks for these packages and for all that they need."""
+    """The lock's blocks for these packages and all their dependencies."""
     blocks = {
         _normal(block.split("==")[0].split("[")[0]): block
         for block in re.split(r"\n(?=[a-z])", lock)

@@ -1,9 +1,9 @@
-"""Carry out a plan's actions, in order. Each one is guarded, so that whoever else writes at the same time is respected.
+"""Executes the actions of a plan, in order. Each write has preconditions, so that it never overwrites a concurrent change by others.
 
-A failed ``MarkDown``, ``Create``, ``Patch``, ``IssueCa``, or ``Apply`` of a KafkaBroker ends the pass's actions: what follows may rest on it (an
-eviction on its mark, a withdrawn mark on the changed pod). So does a name that somebody else's object has: the next pass knows of it. So do failed orders about replicas: a reassignment rests on its
-throttle and on the dir that was chosen before. Other failures are noted and the rest goes on; so does the rest of a batch of which a broker did not
-note the dirs of a few.
+A failed ``MarkDown``, ``Create``, ``Patch``, ``IssueCa``, or ``Apply`` of a KafkaBroker ends the pass's actions, because later actions may depend
+on it (an eviction on its mark, a withdrawn mark on the changed pod). So does a name that an object of somebody else has; the next pass takes it
+into account. So do failed requests about replicas: a reassignment depends on its throttle and on the log dir chosen before. Other failures are
+recorded and the remaining actions run; so do the rest of a batch if a broker did not accept the log dirs of some partitions.
 """
 
 import logging
@@ -60,20 +60,18 @@ from spindle_operator.writing import NameTakenError, Writer
 log = logging.getLogger(__name__)
 
 DONE: Final = "done"
-TAKEN: Final = "taken"  # under its name stands an object that is not ours
-GONE: Final = "gone"  # the object to delete or to evict is not there any more: nothing left to do
+TAKEN: Final = "taken"  # its name is taken by an object that is not ours
+GONE: Final = "gone"  # the object to delete or to evict no longer exists: nothing left to do
 CONFLICT: Final = (
-    "conflict"  # it changed since it was looked at, or exists already: the next pass looks again
+    "conflict"  # it changed since the pass read it, or exists already: the next pass reads it again
 )
-REFUSED: Final = "refused"  # a disruption budget, a quota or the API server's rules forbid it
+REFUSED: Final = "refused"  # a PodDisruptionBudget, a quota or an admission policy forbids it
 FAILED: Final = "failed"
 PARTLY: Final = (
-    "partly"  # Kafka turned down a part of an order; what rests on that part is left out of this pass
+    "partly"  # Kafka rejected a part of a request; actions that depend on that part are skipped in this pass
 )
 
-ACTING: Final = (
-    120.0  # seconds after which no further action of a pass is begun, so that what was seen and done is told
-)
+ACTING: Final = 120.0  # seconds after which a pass starts no further action, so that its status is written
 
 _ENDS_PASS: Final = (
     Create,
@@ -93,12 +91,12 @@ _ENDS_PASS: Final = (
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one action.
+    """Result of one action.
 
     Attributes:
         outcome: one of this module's constants.
-        detail: why not; empty when done.
-        taken: kind and name of somebody else's object in the KafkaCluster's namespace that was in the way.
+        detail: why it failed; empty when done.
+        taken: kind and name of an object of somebody else in the KafkaCluster's namespace that has the name.
     """
 
     action: Action
@@ -108,16 +106,16 @@ class Result:
 
     @property
     def changed(self) -> bool:
-        """Whether the world is another one now."""
+        """Whether the action changed anything."""
         return self.outcome == DONE
 
 
 class LeadershipLostError(Exception):
-    """This process may not write any more."""
+    """This process is no longer the leader and must not write."""
 
 
 class Actor:
-    """Carries out actions for one KafkaCluster."""
+    """Executes actions for one KafkaCluster."""
 
     def __init__(
         self,
@@ -131,10 +129,10 @@ class Actor:
 
         Args:
             kube: the API server.
-            cluster: the KafkaCluster as this pass saw it.
+            cluster: the KafkaCluster as this pass read it.
             executor: the connection to its Kafka.
-            leading: whether the lease is still ours, as far as can be told without asking.
-            owners: what makes an object ours; by default to name the KafkaCluster as the owner alone.
+            leading: whether this process still holds the Lease, by its own clock.
+            owners: ownerReferences that make an object ours; by default the KafkaCluster as the only owner.
         """
         self._kube = kube
         self._executor = executor
@@ -149,7 +147,7 @@ class Actor:
         self._version: dict[str, str] = {}
 
     async def run(self, actions: Sequence[Action]) -> list[Result]:
-        """Carry out the actions, one after the other, as many as there is time for.
+        """Execute the actions, one after the other, as many as time permits.
 
         Raises:
             LeadershipLostError: before an action, if the lease is lost.
@@ -161,7 +159,7 @@ class Actor:
             if not self._leading():
                 raise LeadershipLostError
             if results and time.monotonic() - began > ACTING:
-                break  # the next pass looks again
+                break  # the next pass reads it again
             result = await self._one(action)
             metrics.ACTIONS.labels(type(action).__name__, result.outcome).inc()
             results.append(result)
@@ -180,7 +178,7 @@ class Actor:
             await self._dispatch(action)
         except ApiError as error:
             if error.status == 0:
-                raise  # no API server: the rest of the pass would only wait for it, action by action
+                raise  # no API server: each remaining action would only time out
             return Result(action, _outcome(action, error), error.message)
         except NameTakenError as error:
             here = error.namespace == self._namespace
@@ -245,7 +243,7 @@ class Actor:
             case PlaceReplicas():
                 await self._executor.place(action.broker, action.placements)
             case Reassign():
-                # A replica whose dir was not noted would be made anywhere on its broker.
+                # Without an accepted log dir, the broker would create the replica in any of its log dirs.
                 placed = [each for each in action.assignments if each[:2] not in self._not_placed]
                 if placed:
                     await self._executor.reassign(placed)
@@ -270,11 +268,13 @@ class Actor:
             case AddVoter() | RemoveVoter():
                 await self._executor.change_voters(action)
             case _:
-                raise ValueError(f"no way to carry out {type(action).__name__}")
+                raise ValueError(f"no implementation for {type(action).__name__}")
 
     async def _delete(self, action: Delete) -> None:
         if action.grace_seconds == 0:
-            raise ValueError("a pod is never deleted without any grace: its successor could start beside it")
+            raise ValueError(
+                "a pod is never deleted without a grace period: its successor could start while it still runs"
+            )
         await self._kube.delete(
             KINDS[action.kind],
             action.namespace or self._namespace,
@@ -334,5 +334,5 @@ def _outcome(action: Action, error: ApiError) -> str:
         return GONE if isinstance(action, (Delete, Evict)) else CONFLICT
     if error.conflict:
         return CONFLICT
-    # 429 of an eviction: a disruption budget says no; 403 and 422: a quota, a policy or validation.
+    # 429 of an eviction: a PodDisruptionBudget forbids it; 403 and 422: a quota, a policy or validation.
     return REFUSED if error.status in (400, 403, 422, 429) else FAILED

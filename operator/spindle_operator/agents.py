@@ -1,6 +1,6 @@
-"""What the operator sees of the agents: the Leases by which they say that they live, and the certificates that they were given.
+"""What the operator reads about the agents: their Leases (heartbeats) and the certificates issued to them.
 
-Both stand in the agents' own namespace. What is a cluster's there the operator reads by name, never the list.
+Both are in the agents' namespace. The operator reads the objects of a cluster there by name, never as a list.
 """
 
 import asyncio
@@ -21,11 +21,9 @@ from spindle_operator.kube import ApiError, Json, Kube
 
 log = logging.getLogger(__name__)
 
-EVERY: Final = 5.0  # seconds between looks at the Leases
-_BREAK: Final = (
-    3 * EVERY
-)  # seconds without a look, after which what was seen to stand still has to be seen anew
-_MEASURED: Final = 6  # the last renewals of which the clock's difference is taken: a minute
+EVERY: Final = 5.0  # seconds between reads of the Leases
+_BREAK: Final = 3 * EVERY  # seconds without a read, after which an unchanged Lease has to be observed again
+_MEASURED: Final = 6  # the last renewals from which the clock difference is computed: a minute
 _LEASES: Final = "leases"
 _CERTIFICATES: Final = "agentcertificates"
 
@@ -35,11 +33,11 @@ class _Known:
     """One Lease: times in seconds of the monotonic clock.
 
     Attributes:
-        record: what changes with each renewal.
-        still: since when looks have found it as it is.
-        changed: when it was seen to change; None if it was not.
+        record: the part that changes with each renewal.
+        still: time of the first read that found the present record.
+        changed: when a change was observed; None if none was.
         ahead: by how much the clock that wrote it was ahead, at the last renewals.
-        asked: the signing request on it, as it stands.
+        asked: the signing request on it, unchecked.
         request: the same, if it may be granted.
     """
 
@@ -51,7 +49,7 @@ class _Known:
     request: Request | None = None
 
     def asks(self, node: str, asked: str) -> None:
-        """Note the signing request; one that may not be granted is told of once, and counts as none."""
+        """Record the signing request. One that must not be granted is logged once, and ignored."""
         if asked == self.asked:
             return
         self.asked, self.request = asked, None
@@ -63,27 +61,27 @@ class _Known:
                 TypeError,
                 ArithmeticError,
                 LookupError,
-            ) as error:  # whatever one node writes, others are heard
-                log.warning("the agent on %s gets no certificate for what it asks: %s", node, error)
+            ) as error:  # an invalid Lease of one node must not affect others
+                log.warning("the certificate request of the agent on %s is rejected: %s", node, error)
 
     def offset(self) -> float | None:
-        """A Lease is seen a while after it was written, so the largest difference is the truest."""
+        """A Lease is read some time after it was written, so the largest difference is the most accurate."""
         return max(self.ahead, default=None)
 
 
 class AgentMonitor:
-    """Looks at the agents' Leases every few seconds; an agent's age is that of the last change that was seen here, by no other clock."""
+    """Reads the agents' Leases every few seconds. The age of a heartbeat is the time since this process observed the last change; only its clock counts."""
 
     def __init__(self, kube: Kube, namespace: str, changed: Callable[[], None] = lambda: None) -> None:
-        """One for a whole process.
+        """One per process.
 
         Args:
             kube: the API server.
             namespace: of the agents.
-            changed: called when an agent was heard that was not, or is no longer, or has another key.
+            changed: called when an agent appears or falls silent, or has another key.
         """
         self.namespace = namespace
-        # Secrets of agents of earlier versions that were seen not to be there. Nothing makes one any more, so each is looked for until then.
+        # Secrets of agents of earlier versions that are known not to exist. Nothing creates them any more, so each is read until it is absent.
         self.secrets_gone: set[str] = set()
         self._kube = kube
         self._changed = changed
@@ -92,17 +90,17 @@ class AgentMonitor:
         self._problem = ""
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Read the Leases until cancelled."""
         while True:
             try:
                 await self.look()
-            except Exception as error:  # an error of ours must not end it: the next look may go well
-                log.exception("the agents' Leases could not be looked at")
+            except Exception as error:  # an error in the code must not end it: the next read may succeed
+                log.exception("the agents' Leases could not be evaluated")
                 self._problem = f"{type(error).__name__}: {error}"
             await asyncio.sleep(EVERY)
 
     async def look(self) -> None:
-        """Look once; what goes wrong is told by `problem`."""
+        """Read once; `problem` reports errors."""
         try:
             found = await self._kube.items(LEASE, self.namespace)
         except ApiError as error:
@@ -118,18 +116,18 @@ class AgentMonitor:
 
     @property
     def begun(self) -> bool:
-        """Whether there was a look, with success or without."""
+        """Whether the Leases were read, successfully or not."""
         return self._looked is not None or bool(self._problem)
 
     @property
     def problem(self) -> str | None:
-        """Why it is not known which agents there are; None if the last look that went well was lately."""
+        """Why the agents are unknown; None if the last successful read is recent."""
         if self._looked is not None and time.monotonic() - self._looked <= _BREAK:
             return None
-        return self._problem or "nobody has looked lately"
+        return self._problem or "the Leases were not read recently"
 
     def agents(self) -> dict[str, Agent]:
-        """Node → what is known of its agent at this moment."""
+        """Node → state of its agent now."""
         now = time.monotonic()
         return {node: self._agent(known, now) for node, known in self._known.items()}
 
@@ -145,7 +143,7 @@ class AgentMonitor:
         return {node: (agent.alive, agent.silent, agent.request) for node, agent in self.agents().items()}
 
     def _take(self, found: Iterable[Json], now: float, wall: float) -> None:
-        """What a look found.
+        """Take in the result of a read.
 
         Args:
             found: the Leases.
@@ -167,7 +165,7 @@ class AgentMonitor:
                 known.still = now
             known.asks(node, str((lease["metadata"].get("annotations") or {}).get(names.ANN_REQUEST) or ""))
         for node, known in [*self._known.items()]:
-            # One that is gone for a moment (made anew) was heard all the same.
+            # A Lease that is missing for a moment (recreated) keeps its last heartbeat.
             if node not in there and not self._agent(known, now).alive:
                 del self._known[node]
         metrics.clocks(
@@ -177,12 +175,12 @@ class AgentMonitor:
 
 @dataclass(frozen=True)
 class Agents:
-    """One look at the agents' namespace.
+    """Objects read from the agents' namespace.
 
     Attributes:
         namespace: empty if there are no agents.
-        certificates: the ConfigMap with those for this cluster.
-        secret: the one that agents of earlier versions have for it.
+        certificates: the ConfigMap with the agents' certificates for this cluster.
+        secret: the Secret that agents of earlier versions use for it.
         problems: what could not be read, by its key in ``Snapshot.unknown`` → why.
     """
 
@@ -193,7 +191,7 @@ class Agents:
 
 
 async def look(kube: Kube, watch: AgentMonitor | None, namespace: str, cluster: str) -> Agents:
-    """Look at the agents on behalf of one KafkaCluster; where there are none, nothing is asked."""
+    """Read the agents' objects for one KafkaCluster; without agents nothing is read."""
     if watch is None:
         return Agents()
     problems: dict[str, str] = {}
@@ -219,7 +217,7 @@ async def look(kube: Kube, watch: AgentMonitor | None, namespace: str, cluster: 
 
 
 def _renewal(lease: Mapping[str, Any]) -> list[tuple[str, tuple[Any, ...], float]]:
-    """The node of a Lease, what a renewal changes, and the time in it; none if it is no agent's, or its time is none."""
+    """Node of a Lease, the part that changes with a renewal, and its time; empty if it is not an agent's, or has no valid time."""
     prefix = names.agent_lease("")
     name = str(lease["metadata"]["name"])
     spec = lease.get("spec") or {}

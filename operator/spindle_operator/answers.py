@@ -1,4 +1,4 @@
-"""Kafka's answers as the core's view. The answers are kafka-python's messages; nothing is asked here."""
+"""Converts Kafka's responses (kafka-python's messages) to the core's view. Sends no requests."""
 
 import base64
 import uuid
@@ -21,13 +21,13 @@ _SOURCES: Final = (2, 3, 4, 5)
 
 
 def expect(code: int, message: str | None) -> None:
-    """Raise the KafkaError that a code stands for; zero is none."""
+    """Raise the KafkaError of an error code; 0 means none."""
     if code:
         raise for_code(code)(message or "")
 
 
 def leading_state(answer: Any) -> Any | None:
-    """The metadata log's state in a DescribeQuorum answer; None if there is an error in it, or no leader."""
+    """The metadata log's state in a DescribeQuorum response; None if it has an error, or no leader."""
     if answer.error_code or not answer.topics:
         return None
     state = answer.topics[0].partitions[0]
@@ -63,7 +63,7 @@ def read_quorum(state: Any) -> Quorum:
 
 
 def freshest(state: Any, reachable: Iterable[int]) -> int | None:
-    """The reachable broker that follows the metadata log best; None if all of them lag."""
+    """The reachable broker that follows the metadata log best; None if all lag."""
     now = next(
         (v.last_caught_up_timestamp for v in state.current_voters if v.replica_id == state.leader_id), -1
     )
@@ -81,16 +81,16 @@ def freshest(state: Any, reachable: Iterable[int]) -> int | None:
 
 
 def read_log_dirs(answer: Any) -> tuple[LogDir, ...]:
-    """DescribeLogDirs' answer. An error at its top (no rights, say) raises: it must not look like "no log dirs"."""
+    """Parse a DescribeLogDirs response. A top-level error (for example a missing ACL) raises: it must not look like "no log dirs"."""
     expect(getattr(answer, "error_code", 0) or 0, "DescribeLogDirs")
     return tuple(read_log_dir(result) for result in answer.results)
 
 
 def read_settings(result: Any, keys: Collection[str]) -> dict[str, str]:
-    """Of a DescribeConfigs result, the keys that are set dynamically on that very topic or broker.
+    """Keys of a DescribeConfigs result that are set dynamically on that topic or broker itself.
 
-    Of a broker what is set counts, as the synonyms tell it, and not what holds: one that was started with a cordon of a dir that it does not have takes
-    nothing of what is set on it (`KafkaConfig.validateCordonedLogDirs`).
+    For a broker, the set value counts (from the synonyms), not the effective one: a broker that was started with a cordon of a log dir that it does
+    not have applies none of its dynamic settings (`KafkaConfig.validateCordonedLogDirs`).
     """
     found = {}
     for config in result.configs:
@@ -103,7 +103,7 @@ def read_settings(result: Any, keys: Collection[str]) -> dict[str, str]:
 
 
 def read_standing(result: Any, keys: Collection[str]) -> dict[str, ConfigValues]:
-    """Of a DescribeConfigs result with synonyms: where each of these keys is set.
+    """Where each of these keys is set, from a DescribeConfigs result with synonyms.
 
     A key's synonyms may have other names (``log.retention.hours``): they are other settings.
     """
@@ -116,7 +116,7 @@ def read_standing(result: Any, keys: Collection[str]) -> dict[str, ConfigValues]
 
 
 def read_quota(answer: Any) -> dict[str, str]:
-    """DescribeClientQuotas' answer for the default user: what is set of `PRODUCER_RATE`, in whole bytes per second."""
+    """`PRODUCER_RATE` of the default user in a DescribeClientQuotas response, in whole bytes per second."""
     return {
         value.key: str(int(value.value))
         for entry in answer.entries or ()
@@ -126,7 +126,7 @@ def read_quota(answer: Any) -> dict[str, str]:
 
 
 def failures(results: Iterable[tuple[str, int, str | None]], fine: Collection[int] = ()) -> list[str]:
-    """What Kafka turned down, in words: of each (name, error code, message) whose code is neither zero nor a fine one."""
+    """Rejections as text: each (name, error code, message) whose code is neither zero nor an accepted one."""
     return [
         f"{name}: {for_code(code).__name__}" + (f" ({message})" if message else "")
         for name, code, message in results
@@ -135,8 +135,8 @@ def failures(results: Iterable[tuple[str, int, str | None]], fine: Collection[in
 
 
 def directory_text(value: Any) -> str:
-    """A directory id as Kafka writes it: URL-safe base64 without padding; 22 times ``A`` for none, as voters of a static quorum have it."""
-    if value is None:  # what the client makes of the id that is all zeros
+    """A directory id in Kafka's text form (URL-safe base64 without padding); 22 times ``A`` for the zero id that voters of a static quorum have."""
+    if value is None:  # the client's value for the all-zero id
         return "A" * 22
     raw = value.bytes if isinstance(value, uuid.UUID) else bytes(value)
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")

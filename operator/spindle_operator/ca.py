@@ -1,7 +1,7 @@
 """A small certificate authority for one Kafka cluster: PEM in, PEM out, no state.
 
-ECDSA on P-256 throughout: keys are made in no time and every Java and OpenSSL of today takes them. Keys are PKCS 8 without a
-passphrase, as Kafka reads them from PEM stores; what protects them is who may read the Secret.
+ECDSA on P-256 throughout: keys are generated quickly, and every current Java and OpenSSL supports them. Keys are PKCS 8 without a
+passphrase, as Kafka reads them from PEM stores; access to the Secret protects them.
 """
 
 import datetime as dt
@@ -24,14 +24,14 @@ from spindle.reconcile.snapshot import Certificate
 CA_DAYS: Final = 3650
 LEAF_DAYS: Final = 365
 
-_BACKDATED: Final = dt.timedelta(hours=1)  # nodes whose clock is behind must take a new certificate, too
+_BACKDATED: Final = dt.timedelta(hours=1)  # nodes whose clock is behind must accept a new certificate, too
 _LEAST_RSA: Final = 2048
-_LARGEST_REQUEST: Final = 4096  # bytes; one for a key on P-256 has some 400
+_LARGEST_REQUEST: Final = 4096  # bytes; a request for a P-256 key has about 400
 _LONGEST_NAME: Final = 64  # ub-common-name of RFC 5280
-# No host is ever called so (RFC 6761). Clients take the common name for a host's unless there is a dNSName: Java's
-# sun.security.util.HostnameChecker and OpenSSL's X509_check_host both, and no other kind of name stops them.
+# A name that no host can have (RFC 6761). Clients take the common name as a host name unless there is a dNSName: Java's
+# sun.security.util.HostnameChecker and OpenSSL's X509_check_host both, and no other kind of name prevents that.
 _NO_HOST: Final = "client.spindle.invalid"
-# What the library raises, beside ValueError, for certificates that nobody should have made.
+# What the library raises, besides ValueError, for malformed certificates.
 _MALFORMED: Final = (
     x509.InvalidVersion,
     x509.DuplicateExtension,
@@ -54,12 +54,12 @@ class Pem:
 
 
 def make_ca(common_name: str, *, days: int = CA_DAYS, now: dt.datetime | None = None) -> Pem:
-    """A new authority that signs itself.
+    """A new self-signed CA.
 
     Args:
         common_name: cut to the 64 characters that a common name may have.
-        days: how long it is valid.
-        now: the time to date it from; by default the clock's.
+        days: validity.
+        now: start of the validity; by default the current time.
     """
     now = now or dt.datetime.now(dt.UTC)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -86,23 +86,23 @@ def issue(
 ) -> dict[str, bytes]:
     """Sign a certificate with a new key.
 
-    One with host names is a node's: good for servers and, since nodes call each other, for clients. One without is good for
-    clients alone, and so that its common name is never taken for a host's, it has the name of a host that cannot be.
+    A certificate with host names is for a node: valid for servers and, since nodes connect to each other, for clients. One without is valid
+    for clients only; it gets the name of a host that cannot exist, so that its common name is never taken as a host name.
 
     Args:
-        ca: the authority.
+        ca: the CA.
         common_name: the principal (at most 64 characters).
         dns_names: a node's host names, and addresses, for the subject alternative name; none for a client.
-        days: how long it is valid; never longer than the authority itself.
-        trusted: certificates (PEM) of further authorities to trust.
-        now: the time to date it from; by default the clock's.
+        days: validity; never longer than that of the CA.
+        trusted: certificates (PEM) of further CAs to trust.
+        now: start of the validity; by default the current time.
 
     Returns:
-        Data of the Secret: ``ca.crt`` (all that are to be trusted, the one that signed first), ``tls.crt``, ``tls.key``
+        Data of the Secret: ``ca.crt`` (all trusted CAs, the signing one first), ``tls.crt``, ``tls.key``
         (PKCS 8), ``keystore.pem`` (key and chain in one).
 
     Raises:
-        ValueError: the authority's PEM cannot be read, its key does not belong to its certificate, or the common
+        ValueError: the CA's PEM cannot be read, its key does not belong to its certificate, or the common
             name is too long.
     """
     now = now or dt.datetime.now(dt.UTC)
@@ -124,7 +124,7 @@ def issue(
 def _authority_key(
     authority: x509.Certificate, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 ) -> x509.AuthorityKeyIdentifier:
-    """How the certificate itself calls its key: Java compares the two, and not everyone makes this of the key as RFC 5280 suggests."""
+    """The CA certificate's own subject key identifier. Java compares it, and not every CA derives it from the key as RFC 5280 suggests."""
     try:
         own = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
     except x509.ExtensionNotFound:
@@ -133,10 +133,10 @@ def _authority_key(
 
 
 def client_properties(data: Mapping[str, bytes], bootstrap: str) -> bytes:
-    """A Kafka client's configuration that needs no other file: stores and key stand in it as PEM.
+    """A Kafka client's configuration without further files: it contains stores and key as PEM.
 
     Args:
-        data: of a Secret as `issue` makes it.
+        data: of a Secret from `issue`.
         bootstrap: ``host:port``, several separated by commas.
     """
     properties = {
@@ -155,28 +155,28 @@ def client_properties(data: Mapping[str, bytes], bootstrap: str) -> bytes:
 
 
 def authority_problem(authority: Pem, now: dt.datetime | None = None) -> str:
-    """Why a cluster cannot sign with an authority that somebody else made, as a sentence; empty if it can.
+    """Why a cluster cannot sign with an external CA, as a sentence; empty if it can.
 
-    One that signs itself is asked for: names are rights here, so whoever else an authority above it signs could be a super user.
+    The CA must be self-signed: names are rights here, so anyone with a certificate from a CA above it could be a super user.
     """
     now = now or dt.datetime.now(dt.UTC)
     try:
         certificate, key = _load_ca(authority)
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
     except x509.ExtensionNotFound:
-        return "Its certificate is not one of an authority (no basic constraints)."
+        return "Its certificate is not a CA certificate (no basic constraints)."
     except _MALFORMED as error:
-        return f"Its certificate cannot be understood: {error}."
+        return f"Its certificate cannot be parsed: {error}."
     except (ValueError, UnsupportedAlgorithm) as error:
         return f"It cannot be read: {error}."
     if not constraints.ca:
-        return "Its certificate is not one of an authority (CA is false)."
+        return "Its certificate is not a CA certificate (CA is false)."
     if not _signed(certificate, certificate):
-        return "Its certificate was signed by another authority."
+        return "Its certificate was signed by another CA."
     if isinstance(key, rsa.RSAPrivateKey) and key.key_size < _LEAST_RSA:
-        return f"Its key has {key.key_size} bits, and {_LEAST_RSA} are the least for RSA."
+        return f"Its key has {key.key_size} bits; RSA needs at least {_LEAST_RSA}."
     if certificate.not_valid_after_utc <= now:
-        return f"Its certificate ended on {certificate.not_valid_after_utc:%Y-%m-%d}."
+        return f"Its certificate expired on {certificate.not_valid_after_utc:%Y-%m-%d}."
     return ""
 
 
@@ -185,31 +185,31 @@ def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
 
     Args:
         cert_pem: the certificate, the first one if there are several.
-        ca_pem: that of the authority which is thought to have signed it (``ca.crt`` of the same Secret); the
-            certificate itself says only the authority's name, which another one may bear as well.
+        ca_pem: of the presumed signing CA (``ca.crt`` of the same Secret); the certificate itself has only the CA's
+            name, which another CA may have as well.
 
     Returns:
-        With an empty ``issuer`` if neither that authority nor the certificate itself has signed it.
+        With an empty ``issuer`` if it is signed neither by that CA nor by itself.
 
     Raises:
-        ValueError: it is no certificate.
+        ValueError: it is not a certificate.
     """
     try:
         return _described(x509.load_pem_x509_certificate(cert_pem), ca_pem)
     except _MALFORMED as error:
-        raise ValueError(f"the certificate cannot be understood: {error}") from error
+        raise ValueError(f"the certificate cannot be parsed: {error}") from error
 
 
 def fingerprints(pem: bytes) -> tuple[str, ...]:
     """SHA-256 fingerprints (hex) of all certificates in a PEM text, in their order.
 
     Raises:
-        ValueError: there is none, or one cannot be understood.
+        ValueError: there is none, or one cannot be parsed.
     """
     try:
         return tuple(_fingerprint(certificate) for certificate in x509.load_pem_x509_certificates(pem))
     except _MALFORMED as error:
-        raise ValueError(f"the certificates cannot be understood: {error}") from error
+        raise ValueError(f"the certificates cannot be parsed: {error}") from error
 
 
 def _described(certificate: x509.Certificate, ca_pem: bytes | None) -> Certificate:
@@ -235,7 +235,7 @@ def _described(certificate: x509.Certificate, ca_pem: bytes | None) -> Certifica
 
 
 def _good_for_servers(certificate: x509.Certificate) -> bool:
-    """Whether whoever holds it may be taken for a server; one that does not say what it is for is good for all (RFC 5280)."""
+    """Whether it is valid for a server; a certificate without extended key usage is valid for all uses (RFC 5280)."""
     try:
         usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
@@ -244,14 +244,14 @@ def _good_for_servers(certificate: x509.Certificate) -> bool:
 
 
 def read_request(pem: bytes, common_name: str) -> Request:
-    """A signing request, if it is one that may be granted.
+    """A signing request, if it may be granted.
 
     Args:
-        pem: as somebody wrote it who is not believed.
-        common_name: that it has to ask for.
+        pem: untrusted input.
+        common_name: the only allowed name.
 
     Raises:
-        ValueError: it cannot be understood, asks for another name, its key is not one on P-256, or has not signed it.
+        ValueError: it cannot be parsed, requests another name, its key is not on P-256, or it is not signed with that key.
     """
     return Request(pem.decode("ascii"), _key_mark(_requested(pem, common_name)))
 
@@ -268,26 +268,26 @@ def _requested(pem: bytes, common_name: str) -> ec.EllipticCurvePublicKey:
         *_MALFORMED,
         InvalidSignature,
         TypeError,
-    ) as error:  # TypeError: a name of a type that names do not have
-        raise ValueError(f"it cannot be understood: {error}") from error
+    ) as error:  # TypeError: a name with a value of an invalid type
+        raise ValueError(f"it cannot be parsed: {error}") from error
     if [attribute.value for attribute in common] != [common_name] or len(list(request.subject)) != 1:
-        raise ValueError(f"it asks for {request.subject.rfc4514_string()}, and not for CN={common_name}")
+        raise ValueError(f"it requests {request.subject.rfc4514_string()} instead of CN={common_name}")
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ValueError("its key is not one on P-256")  # noqa: TRY004 - it is the data that is wrong
+        raise ValueError("its key is not on P-256")  # noqa: TRY004 - it is the data that is wrong
     if not signed:
-        raise ValueError("its own key has not signed it")
+        raise ValueError("it is not signed with its own key")
     return key
 
 
 def grant(ca: Pem, pem: bytes, common_name: str, days: int, now: dt.datetime | None = None) -> bytes:
-    """Sign a certificate for the key of a signing request; good for clients alone, and for no host.
+    """Sign a certificate for the key of a signing request; valid for clients only, and for no host.
 
     Args:
         ca, days, now: as for `issue`.
-        pem, common_name: as for `read_request`. Nothing else of the request is taken over.
+        pem, common_name: as for `read_request`. Nothing else in the request is used.
 
     Returns:
-        PEM, that of the authority not included.
+        PEM, without the CA's certificate.
 
     Raises:
         ValueError: as for `issue` and `read_request`.
@@ -308,7 +308,7 @@ def _leaf(
     now: dt.datetime,
     dns_names: Sequence[str] = (),
 ) -> x509.CertificateBuilder:
-    """A certificate of a node, by its host names, or without any of a client."""
+    """A certificate of a node (with host names) or of a client (without)."""
     usages = [ExtendedKeyUsageOID.SERVER_AUTH] if dns_names else []
     hosts = [_general(name) for name in dns_names or (_NO_HOST,)]
     return (
@@ -372,11 +372,11 @@ def _load_ca(ca: Pem) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey | rs
     try:
         key = serialization.load_pem_private_key(ca.key, password=None)
     except TypeError as error:
-        raise ValueError("the authority's key is encrypted") from error
+        raise ValueError("the CA's key is encrypted") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
-        raise ValueError("the authority's key is neither an elliptic-curve nor an RSA key")  # noqa: TRY004 - it is the data that is wrong
+        raise ValueError("the CA's key is neither an elliptic-curve nor an RSA key")  # noqa: TRY004 - it is the data that is wrong
     if certificate.public_key() != key.public_key():
-        raise ValueError("the authority's key does not belong to its certificate")
+        raise ValueError("the CA's key does not belong to its certificate")
     return certificate, key
 
 
@@ -407,7 +407,7 @@ def _fingerprint(certificate: x509.Certificate) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A value as ``java.util.Properties`` reads it back: backslashes, line ends, leading blanks, other than ASCII."""
+    """A value escaped for ``java.util.Properties``: backslashes, line ends, leading blanks, non-ASCII characters."""
     text = value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
     if text.startswith(" "):
         text = f"\\{text}"

@@ -1,4 +1,4 @@
-"""The Secret of the user's own that a cluster's authority comes from: cert-manager's, or one of the same shape."""
+"""The user's Secret with the CA of a cluster, in the format of cert-manager."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from spindle_operator.kube import ApiError, Json, Kube
 
 
 async def look(kube: Kube, cluster: Json) -> CaSource | None:
-    """What is in it; None if the spec names none. Its key goes no further."""
+    """The facts about it; None if the spec names none. The private key is not passed on."""
     name = ((cluster.get("spec") or {}).get("security") or {}).get("caSecret")
     return await _look(kube, cluster, name) if name else None
 
 
 async def before(kube: Kube, cluster: Json, specs: Sequence[KafkaClusterSpec]) -> CaSource | None:
-    """The same of the last of these specs, where it names another Secret than the KafkaCluster does."""
+    """The same for the last of these specs, if it names another Secret than the KafkaCluster does."""
     asked = ((cluster.get("spec") or {}).get("security") or {}).get("caSecret")
     name = specs[-1].security.ca_secret if specs else None
     return await _look(kube, cluster, name) if name and name != asked else None
@@ -26,16 +26,16 @@ async def before(kube: Kube, cluster: Json, specs: Sequence[KafkaClusterSpec]) -
 
 async def _look(kube: Kube, cluster: Json, name: str) -> CaSource:
     if name == names.ca_secret(cluster["metadata"]["name"]):
-        return CaSource(problem="That is the name of Spindle's own copy: give the Secret another one.")
+        return CaSource(problem="Spindle's own copy has that name: give the Secret another name.")
     try:
         secret = await kube.find(SECRET, cluster["metadata"]["namespace"], name)
     except ApiError as error:
         return CaSource(problem=f"It could not be read: {error}.")
-    return CaSource(problem="There is no such Secret.") if secret is None else read(secret)
+    return CaSource(problem="The Secret does not exist.") if secret is None else read(secret)
 
 
 def read(secret: Json) -> CaSource:
-    """The authority in a Secret, or why it cannot be used."""
+    """The CA in a Secret, or why it cannot be used."""
     authority = authority_in(secret)
     missing = [key for key, pem in (("tls.crt", authority.cert), ("tls.key", authority.key)) if not pem]
     if missing:

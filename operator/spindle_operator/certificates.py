@@ -1,4 +1,4 @@
-"""Makes authorities and certificates, and keeps them in Secrets. What is secret in them never leaves this module and `ca`."""
+"""Creates CAs and certificates, and stores them in Secrets. Private keys and passwords never leave this module and `ca`."""
 
 import asyncio
 import base64
@@ -24,12 +24,12 @@ _TRUSTED: Final = (FOLLOWING, FORMER)
 
 
 def password_mark(password: bytes | None) -> str | None:
-    """What stands for a password where it is only to be known whether it is another one."""
+    """Fingerprint of a password, to detect a change."""
     return sha256(b"spindle " + password).hexdigest()[:16] if password else None
 
 
 def authority_in(secret: Mapping[str, Any]) -> ca.Pem:
-    """The authority in a Secret as cert-manager writes it; empty texts where it has none. Further certificates of a chain are left out."""
+    """The CA in a Secret in cert-manager's format; empty strings where it has none. Further certificates of a chain are ignored."""
     data = secret.get("data") or {}
     cert, key = (base64.b64decode(data.get(name) or "") for name in ("tls.crt", "tls.key"))
     end = cert.find(_END)
@@ -46,13 +46,13 @@ class Certificates:
         self._namespace: str = cluster["metadata"]["namespace"]
 
     async def make(self, action: IssueCa) -> None:
-        """Make the authority, or take it from the user's Secret. One that is there already is an error, never overwritten."""
+        """Create the CA, or copy it from the user's Secret. It is an error if it exists already; it is never overwritten."""
         pem = await self._new(action.days, action.source)
         data = {_CERT: pem.cert, _KEY: pem.key}
         await self._writer.create(self._secret({**action.metadata, "name": action.secret}, data))
 
     async def turn(self, action: TurnCa) -> None:
-        """One step of its replacement: one write, which the API server refuses if the Secret changed since it was looked at."""
+        """One step of its replacement: one write, which the API server rejects if the Secret changed since it was read."""
         stored = await self._stored(action.secret)
         changes: dict[str, bytes | None]
         if action.step == "announce":
@@ -82,10 +82,10 @@ class Certificates:
         """Sign a certificate and write it into its Secret.
 
         Raises:
-            RuntimeError: the authorities are no longer those that the plan knew; the next pass plans anew.
+            RuntimeError: the CAs have changed since the plan was made; the next pass makes a new plan.
         """
         stored, also = await self._trusted(action.trusted)
-        # Making a key takes a while on a small machine: not on the loop.
+        # Generating a key takes a while on a small machine: not on the event loop.
         data = await asyncio.to_thread(
             ca.issue,
             ca.Pem(stored[_CERT], stored[_KEY]),
@@ -99,10 +99,10 @@ class Certificates:
         await self._writer.put(self._secret(_dated(action), data), action.seen)
 
     async def certify(self, action: CertifyAgents) -> None:
-        """Sign what agents ask for, and write it beside what is to stay.
+        """Sign the agents' requests, and write the certificates next to the kept ones.
 
         Raises:
-            RuntimeError: as for `issue`; or the ConfigMap is another one by now.
+            RuntimeError: as for `issue`; or the ConfigMap was replaced meanwhile.
         """
         stored, also = await self._trusted(action.trusted)
         authority, now = ca.Pem(stored[_CERT], stored[_KEY]), dt.datetime.fromtimestamp(time.time(), dt.UTC)
@@ -121,7 +121,7 @@ class Certificates:
         if action.seen is not None:
             found = await self._kube.get(CONFIG_MAP, namespace, name)
             if found["metadata"].get("uid") != action.seen["uid"]:
-                raise RuntimeError(f"ConfigMap {name} is another one than a moment ago")
+                raise RuntimeError(f"ConfigMap {name} was replaced meanwhile")
             kept = {node: pem for node, pem in (found.get("data") or {}).items() if node in action.keep}
         trusted = b"".join([stored[_CERT], *also]).decode()
         await self._writer.put(
@@ -135,14 +135,14 @@ class Certificates:
         )
 
     async def keep_password(self, action: KeepPassword) -> None:
-        """Write the Secret of a user with a password, a new one unless there is one.
+        """Write the Secret of a user with a password; generates the password unless there is one.
 
         Raises:
             RuntimeError: as for `issue`.
         """
         stored, also = await self._trusted(action.trusted)
         name = str(action.metadata["name"])
-        # A password that somebody else put there is not taken.
+        # A password that somebody else wrote there is not used.
         found = await self._stored(name, str(action.seen["uid"])) if action.seen is not None else {}
         kept = found.get("password", b"")
         password = kept or secrets.token_urlsafe(32).encode()
@@ -162,17 +162,17 @@ class Certificates:
         """The password in a user's Secret.
 
         Raises:
-            RuntimeError: the Secret is another one by now.
+            RuntimeError: the Secret was replaced meanwhile.
         """
         return (await self._stored(secret, uid))["password"]
 
     async def _trusted(self, expected: tuple[str, ...]) -> tuple[dict[str, bytes], list[bytes]]:
-        """The authority's Secret, and the certificates that are to be trusted beside its own."""
+        """The CA's Secret, and the further certificates to trust."""
         stored = await self._stored(names.ca_secret(self._name))
         also = [stored[key] for key in _TRUSTED if key in stored]
         now = tuple(mark for pem in (stored[_CERT], *also) for mark in ca.fingerprints(pem))
         if expected and now != expected:
-            raise RuntimeError("the certificate authority has changed since it was looked at")
+            raise RuntimeError("the CA has changed since it was read")
         return stored, also
 
     async def _new(self, days: int, source: tuple[str, str] | None) -> ca.Pem:
@@ -180,14 +180,14 @@ class Certificates:
             name, expected = source
             pem = authority_in(await self._kube.get(SECRET, self._namespace, name))
             if ca.fingerprints(pem.cert)[0] != expected:
-                raise RuntimeError(f"Secret {name} has changed since it was looked at")
+                raise RuntimeError(f"Secret {name} has changed since it was read")
             return pem
         return await asyncio.to_thread(ca.make_ca, f"{self._namespace}/{self._name} CA", days=days)
 
     async def _stored(self, secret: str, uid: str | None = None) -> dict[str, bytes]:
         found = await self._kube.get(SECRET, self._namespace, secret)
         if uid is not None and found["metadata"].get("uid") != uid:
-            raise RuntimeError(f"Secret {secret} is another one than a moment ago")
+            raise RuntimeError(f"Secret {secret} was replaced meanwhile")
         return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
 
     def _secret(self, metadata: Mapping[str, Any], data: Mapping[str, bytes]) -> Json:
@@ -201,7 +201,7 @@ class Certificates:
 
 
 def _dated(action: IssueCertificate | KeepPassword | CertifyAgents) -> dict[str, Any]:
-    """The object's metadata with the time since when it names these authorities: now, unless the action says since when."""
+    """The object's metadata with the time since which it lists these CAs: from the action, else now."""
     annotations = action.metadata.get("annotations") or {}
     written = {names.ANN_WRITTEN: action.since or stamp(time.time())}
     return {**action.metadata, "annotations": {**annotations, **written}}
@@ -212,5 +212,5 @@ def _encoded(value: bytes) -> str:
 
 
 def _quoted(password: str) -> str:
-    """A password as it stands between quotes in Kafka's login configuration."""
+    """A password escaped for quotes in Kafka's JAAS configuration."""
     return password.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,8 +1,8 @@
-"""A connection to one cluster's brokers. With `kafka_client` and `kafka_commands` the only place that knows kafka-python's private parts.
+"""A connection to one cluster's brokers. With `kafka_client` and `kafka_commands` the only module that uses kafka-python's private API.
 
-The library's calls block, and its public ones hide what we need: an authorization failure of DescribeLogDirs looks like
-an empty answer, an empty ELR like an unknown one, and every call picks a broker at random. So requests are sent through
-the connection manager, each to a broker of our choice, each with a time-out.
+The library's calls block, and its public API hides details that the operator needs: an authorization failure of DescribeLogDirs looks like
+an empty response, an empty ELR like an unknown one, and every call picks a random broker. So requests are sent through
+the connection manager, each to a chosen broker, each with a timeout.
 """
 
 import concurrent.futures
@@ -25,7 +25,7 @@ from spindle_operator import metrics
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 16  # threads that wait for brokers
+_AT_ONCE: Final = 16  # threads that wait for responses of brokers
 
 _T = TypeVar("_T")
 
@@ -46,14 +46,14 @@ class Access:
 
     @property
     def identity(self) -> str:
-        """Changes whenever a client made from this would be another one."""
+        """Changes whenever a new client is needed."""
         digest = sha256(self.authority + self.certificate)
         digest.update(repr(sorted(self.hosts.items())).encode())
         return digest.hexdigest()
 
 
 def tls_context(access: Access) -> ssl.SSLContext:
-    """A client context with this certificate. The key goes through an anonymous file in memory, never a disk."""
+    """A client context with this certificate. The key is loaded from an anonymous file in memory, never from a disk."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=access.authority.decode())
     descriptor = os.memfd_create("client", os.MFD_CLOEXEC)
@@ -66,8 +66,8 @@ def tls_context(access: Access) -> ssl.SSLContext:
 
 
 def sentence(error: BaseException) -> str:
-    """An error in words."""
-    text = str(error) or "no answer in time"
+    """An error as a sentence."""
+    text = str(error) or "no response in time"
     return (
         text
         if isinstance(error, OSError) and not isinstance(error, TimeoutError)
@@ -76,11 +76,11 @@ def sentence(error: BaseException) -> str:
 
 
 class TooMuchError(RuntimeError):
-    """A Kafka answers more, or more slowly, than any that could be looked after. It ends the look, and no single question of it."""
+    """Kafka's responses are larger or slower than the operator can handle. Ends the whole observation, not only one request."""
 
 
 class Budget:
-    """What one look at a Kafka may cost: who answers need not be a Kafka that means well."""
+    """Limits of one observation of a Kafka, which may be malicious: time and number of responses."""
 
     def __init__(self, seconds: float, answers: int) -> None:
         self._end = time.monotonic() + seconds
@@ -89,23 +89,23 @@ class Budget:
         self._left = answers
 
     def spend(self) -> float:
-        """Count one question.
+        """Count one request.
 
         Returns:
-            Seconds that are left for it.
+            Seconds left for it.
 
         Raises:
-            TooMuchError: nothing is left.
+            TooMuchError: the budget is used up.
         """
-        self._left -= 1  # by several threads: one more or less is no matter
+        self._left -= 1  # by several threads: off by one does not matter
         left = self._end - time.monotonic()
         if left <= 0:
             raise TooMuchError(
-                f"the look at it was ended after {self._seconds:g} s: Kafka answers too slowly"
+                f"the observation was ended after {self._seconds:g} s: Kafka responds too slowly"
             )
         if self._left < 0:
             raise TooMuchError(
-                f"the look at it was ended after {self._answers} answers: Kafka has too much to tell"
+                f"the observation was ended after {self._answers} responses: Kafka has too much data"
             )
         return left
 
@@ -116,9 +116,9 @@ class Connection:
     Attributes:
         hosts: broker id → host name.
         admin: kafka-python's client.
-        silent: brokers that did not answer since the last look began.
-        budget: of the look that is under way; None for orders.
-        timeout_ms: for one question.
+        silent: brokers that have not responded since the last observation began.
+        budget: of the running observation; None for commands.
+        timeout_ms: for one request.
     """
 
     budget: Budget | None = None
@@ -150,10 +150,10 @@ class Connection:
             raise
 
     def _bounded_client(self, **config: Any) -> Any:
-        """The admin's client, every blocking call of which ends.
+        """The admin's client, with a bound on every blocking call.
 
-        As it is, the library's TLS handshake has no time-out, so a call to a broker that takes connections and then says
-        nothing (a stopped process, a dead disk under its logs) would block for ever, the first one included.
+        The library's TLS handshake has no timeout, so a call to a broker that accepts connections but does not respond
+        (a stopped process, a dead disk under its logs) would block forever, the first one included.
         """
         self._client = KafkaNetClient(**config)
         manager = self._manager = self._client._manager  # noqa: SLF001 - see the module's docstring
@@ -164,15 +164,15 @@ class Connection:
         return self._client
 
     def _run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Run on the client's own thread; wait no longer than a call may take."""
+        """Run on the client's own thread, with the timeout of one call."""
         limit = self._limit if self.budget is None else min(self._limit, self.budget.spend())
         future = self._manager.call_soon(call, *args)
         done = threading.Event()
         future.add_both(lambda _: done.set())
         if not done.wait(limit):
             if self.budget is not None:
-                self.budget.spend()  # if it is the whole look that is over, that is said
-            raise KafkaTimeoutError(f"no answer within {limit:g} s")
+                self.budget.spend()  # if the budget of the whole observation is used up, raise that
+            raise KafkaTimeoutError(f"no response within {limit:g} s")
         if future.exception is not None:
             raise future.exception
         return future.value
@@ -182,13 +182,13 @@ class Connection:
         self.admin.close()
 
     def _abandon(self) -> None:
-        """End what a constructor that failed has left running."""
+        """Stop what a failed constructor left running."""
         if self._client is not None:
             self._client.close()
             self._manager._net.stop()  # noqa: SLF001 - the admin does the same, but there is none
 
     def attempt(self, call: Callable[[], _T], of: str = "") -> _T | None:
-        """The call's result; None, noted, where it could not be had. ``of`` names who was asked."""
+        """The call's result; None, with the error recorded, if it failed. ``of`` names the target of the request."""
         try:
             return call()
         except (KafkaError, OSError) as error:
@@ -198,27 +198,27 @@ class Connection:
             return None
 
     def tell_unsaid(self) -> None:
-        """Log in one line what was not answered since the last time; the same answer of the same broker once."""
+        """Log in one line the requests that failed since the last call; the same error of the same broker once."""
         unsaid, self._unsaid = self._unsaid, []
         if unsaid:
-            log.info("%s: Kafka did not say: %s", self._cluster, "; ".join(dict.fromkeys(unsaid)))
+            log.info("%s: requests to Kafka failed: %s", self._cluster, "; ".join(dict.fromkeys(unsaid)))
 
     def send(self, request: Any, node: int) -> Any:
-        """Send a request to one broker, and wait for its answer."""
+        """Send a request to one broker, and wait for its response."""
         if node in self.silent:
-            raise ConnectionError(f"broker {node} did not answer a moment ago")
+            raise ConnectionError(f"broker {node} did not respond a moment ago")
         try:
             return self._run(self._manager.send, request, node)
         except (KafkaTimeoutError, RequestTimedOutError):
-            self.silent.add(node)  # each broker costs a look one time-out, not one for every question
+            self.silent.add(node)  # each broker costs an observation one timeout, not one per request
             raise
 
     def any_broker(self) -> int:
-        """A broker to send orders for the controllers to, one that answers if there is one."""
+        """A broker that forwards requests to the controllers; a responding one if possible."""
         return next((node for node in self.hosts if node not in self.silent), next(iter(self.hosts)))
 
     def side_by_side(self, ask: Callable[[int], _T], nodes: Sequence[int]) -> list[_T]:
-        """Ask several brokers at once; answers in their order."""
+        """Send to several brokers in parallel; results in their order."""
         if not nodes:
             return []
         with concurrent.futures.ThreadPoolExecutor(min(len(nodes), _AT_ONCE), "brokers") as pool:

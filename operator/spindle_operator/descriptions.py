@@ -1,5 +1,6 @@
-"""What an action does, in a few words: for log lines and for events that bring none of their own."""
+"""Short descriptions of actions, for log lines and for events without a message of their own."""
 
+from spindle.cluster.waiting import counted
 from spindle.reconcile.actions import (
     Action,
     AddVoter,
@@ -34,7 +35,7 @@ from spindle.reconcile.actions import (
 
 
 def describe(action: Action) -> str:
-    """A few words for a log line: ``Create Pod demo-broker-0``."""
+    """Short description for a log line: ``Create Pod demo-broker-0``."""
     kind = type(action).__name__
     match action:
         case Create() | Apply():
@@ -47,9 +48,9 @@ def describe(action: Action) -> str:
             return f"evict {action.pod}"
         case MarkDown():
             marked = ", ".join(str(entry.get("pod")) for entry in action.entries)
-            return f"mark as going down: {marked or 'nothing'}"
+            return f"mark pods to be stopped: {marked or 'nothing'}"
         case IssueCa():
-            return f"make the CA {action.secret}"
+            return f"create the CA {action.secret}"
         case IssueCertificate():
             return f"issue the certificate {action.metadata['name']}"
         case TurnCa():
@@ -61,24 +62,26 @@ def describe(action: Action) -> str:
 
 
 def _describe_order(action: Action) -> str:
-    """The same for agents, and for what is asked of Kafka."""
+    """The same for agents, and for requests to Kafka."""
     match action:
         case GrantAdmin() | GrantRebalance():
-            return f"give the {'admin' if isinstance(action, GrantAdmin) else 'rebalance job'} its ACLs"
+            return f"create ACLs of the {'admin' if isinstance(action, GrantAdmin) else 'rebalance job'}"
         case CertifyAgents():
-            return f"issue certificates of {len(action.requests)} agents, keep those of {len(action.keep)}"
+            return f"issue certificates of {counted(len(action.requests), 'agent')}, keep those of {len(action.keep)}"
         case ElectPreferred():
-            return f"elect preferred leaders of {len(action.partitions)} partitions"
+            return f"elect preferred leaders of {counted(len(action.partitions), 'partition')}"
         case ElectUnclean():
-            return f"elect leaders uncleanly for {len(action.partitions)} partitions"
+            return f"elect unclean leaders of {counted(len(action.partitions), 'partition')}"
         case PlaceReplicas():
-            return f"choose dirs for {len(action.placements)} replicas on broker {action.broker}"
+            return (
+                f"choose log dirs for {counted(len(action.placements), 'replica')} on broker {action.broker}"
+            )
         case Reassign():
-            return f"reassign {len(action.assignments)} partitions"
+            return f"reassign {counted(len(action.assignments), 'partition')}"
         case CreateTopic():
-            return f"make topic {action.topic} with {len(action.assignments)} partitions"
+            return f"create topic {action.topic} with {counted(len(action.assignments), 'partition')}"
         case TrimPartitions():
-            return f"delete the oldest records of {len(action.partitions)} partitions"
+            return f"delete the oldest records of {counted(len(action.partitions), 'partition')}"
         case _:
             return _describe_setting(action)
 
@@ -92,11 +95,11 @@ def _describe_setting(action: Action) -> str:
             whom = "all brokers" if action.broker is None else f"broker {action.broker}"
             return f"set {', '.join(sorted(action.values))} of {whom}"
         case UnregisterBroker():
-            return f"have Kafka forget broker {action.broker}"
+            return f"unregister broker {action.broker}"
         case AddVoter():
             return f"make controller {action.controller} a voter"
         case RemoveVoter():
-            return f"take controller {action.controller} out of the quorum"
+            return f"remove controller {action.controller} from the quorum"
         case RaiseFeatures():
             return f"raise {', '.join(f'{name} to {level}' for name, level in action.levels.items())}"
         case _:

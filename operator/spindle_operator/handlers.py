@@ -1,7 +1,7 @@
-"""What kopf watches for us, and whom each event wakes. No logic: every handler ends in a wake-up.
+"""The watches (by kopf), and the loops that each event wakes. No logic: every handler only wakes loops.
 
-kopf gives watches that survive time-outs and restarts of the API server. It gets ``on.event`` handlers only: daemons and
-change handlers write finalizers and annotations onto what they watch.
+kopf provides watches that survive timeouts and restarts of the API server. Only ``on.event`` handlers are used: daemons and
+change handlers write finalizers and annotations to the watched objects.
 """
 
 import datetime as dt
@@ -48,21 +48,21 @@ LABELLED: Final = (
     CRON_JOB,
     JOB,
     NETWORK_POLICY,
-)  # watched by our label only
+)  # watched by Spindle's label only
 OWN: Final = (KAFKA_CLUSTER, KAFKA_BROKER, KAFKA_REBALANCE, KAFKA_USER)
-_RELOGIN: Final = dt.timedelta(minutes=10)  # tokens of service accounts change under us
+_RELOGIN: Final = dt.timedelta(minutes=10)  # ServiceAccount tokens are rotated
 
 
 class Weight(enum.Enum):
-    """What an event is worth."""
+    """Urgency of an event."""
 
-    NOISE = enum.auto()  # a heartbeat, or something that we wrote ourselves
-    CHANGE = enum.auto()  # worth a pass, together with what else happens in the same moment
-    ALARM = enum.auto()  # a disk's verdict changed: worth a pass at once
+    NOISE = enum.auto()  # a heartbeat, or a write of the operator itself
+    CHANGE = enum.auto()  # needs a pass, together with other events of the same moment
+    ALARM = enum.auto()  # a disk's verdict changed: needs a pass at once
 
 
 class Digests:
-    """Tells news from noise: what each watched object looked like when it last woke somebody."""
+    """Separates relevant changes from noise: the state of each watched object when it last woke a loop."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[bytes, bytes]] = {}
@@ -78,7 +78,7 @@ class Digests:
         if before == now:
             return Weight.NOISE
         self._known[uid] = now
-        # What is seen for the first time is news of this process, not of the world.
+        # A first observation says nothing about when the object changed.
         return Weight.ALARM if before is not None and before[1] != now[1] else Weight.CHANGE
 
 
@@ -90,9 +90,9 @@ def _digest(value: Any) -> bytes:
 def digest_of(kind: Kind, body: Mapping[str, Any]) -> Any:
     """The part of an object whose change matters.
 
-    Of a node: where it is, whether pods may run there, and whether it is well; the rest of its status is rewritten every few
-    seconds. Of a KafkaCluster, KafkaRebalance or KafkaUser: all but its status, which only we write. Of a KafkaBroker likewise, but what the agent on its
-    node saw; not how far a copy or how full a disk is, which the next pass sees anyway.
+    Node: its labels, whether pods may run there, and whether it is ready; the rest of its status changes every few
+    seconds. KafkaCluster, KafkaRebalance, KafkaUser: all but the status, which only the operator writes. KafkaBroker: the same, plus the
+    agent's observations, without the progress of a copy and the usage of a disk, which the next pass reads anyway.
     """
     meta = body["metadata"]
     if kind is NODE:
@@ -107,7 +107,7 @@ def digest_of(kind: Kind, body: Mapping[str, Any]) -> Any:
 
 
 def verdicts(kind: Kind, body: Mapping[str, Any]) -> Any:
-    """Of a KafkaBroker: what its node's agent says that its disks are; nothing of any other object."""
+    """The agent's verdicts on the disks of a KafkaBroker; None for other objects."""
     if kind is not KAFKA_BROKER:
         return None
     seen = _observed(body)
@@ -118,7 +118,7 @@ _VERDICT: Final = ("name", "verdict", "reason", "content", "fsUuid", "device")
 
 
 def _moves(body: Mapping[str, Any]) -> list[Any]:
-    """Where a broker's moves stand, and the throttle that its agent waits for."""
+    """State of a broker's moves, and the throttle that its agent waits for."""
     seen = _observed(body)
     moves = [[move.get(key) for key in _MOVE] for move in seen.get("moves") or ()]
     return [between_dirs.wanted(seen), moves]
@@ -135,22 +135,22 @@ _META: Final = ("labels", "annotations", "ownerReferences", "finalizers", "delet
 
 
 def cluster_of(body: Mapping[str, Any]) -> str | None:
-    """The KafkaCluster that an object belongs to: by label, or by what its spec says."""
+    """The KafkaCluster that an object belongs to: by label, or by its spec."""
     label = (body["metadata"].get("labels") or {}).get(names.LABEL_CLUSTER)
     cluster = label or (body.get("spec") or {}).get("cluster")
     return str(cluster) if cluster else None
 
 
 async def registry(kube: Kube, loops: Loops, namespaces: list[str]) -> kopf.OperatorRegistry:
-    """Handlers for all that may be watched with the rights that we have.
+    """Handlers for all kinds that the operator may watch.
 
-    A kind that may not be (nodes, for an operator that lives in one namespace) is left out: the resync covers it, and
-    kopf would end the whole operator over it.
+    A kind that it may not watch (nodes, for an operator with rights in one namespace) is skipped: the resync covers it, and
+    kopf would end the whole operator because of it.
 
     Args:
         kube: to find out what may be watched.
-        loops: whom to wake.
-        namespaces: those that are served; empty for all.
+        loops: to be woken.
+        namespaces: managed namespaces; empty for all.
     """
     handlers = kopf.OperatorRegistry()
     digests = Digests()
@@ -160,9 +160,9 @@ async def registry(kube: Kube, loops: Loops, namespaces: list[str]) -> kopf.Oper
         if all(allowed):
             _register(handlers, loops, digests, kind)
         elif kind is KAFKA_CLUSTER:
-            raise PermissionError("no right to list and watch KafkaClusters: the operator can do nothing")
+            raise PermissionError("no right to list and watch KafkaClusters: the operator cannot work")
         else:
-            log.warning("%s may not be watched: changes are seen at the next resync only", kind.plural)
+            log.warning("no right to watch %s: changes are observed only at the next resync", kind.plural)
 
     @kopf.on.login(registry=handlers)
     async def login(**_: Any) -> kopf.ConnectionInfo:
@@ -172,7 +172,7 @@ async def registry(kube: Kube, loops: Loops, namespaces: list[str]) -> kopf.Oper
 
 
 def _register(handlers: kopf.OperatorRegistry, loops: Loops, digests: Digests, kind: Kind) -> None:
-    # The explicit id: handlers of one registry are told apart by it.
+    # The explicit id distinguishes the handlers of one registry.
     @kopf.on.event(kind.group, kind.version, kind.plural, registry=handlers, id=f"wake-by-{kind.plural}")
     async def on_event(event: Mapping[str, Any], **_: Any) -> None:
         body = event["object"]
@@ -182,7 +182,7 @@ def _register(handlers: kopf.OperatorRegistry, loops: Loops, digests: Digests, k
 
 
 def wake(loops: Loops, kind: Kind, body: Mapping[str, Any], *, urgent: bool = False) -> None:
-    """Wake whoever an object's change concerns."""
+    """Wake the loops that a change concerns."""
     meta = body["metadata"]
     if kind is KAFKA_CLUSTER:
         loops.seen(meta["namespace"], meta["name"])
@@ -191,13 +191,13 @@ def wake(loops: Loops, kind: Kind, body: Mapping[str, Any], *, urgent: bool = Fa
     elif cluster := cluster_of(body):
         home = meta["namespace"]
         if home == loops.agent_namespace:
-            # The operator alone writes there. Anywhere else the label is whoever's who may write an object, and wakes no cluster of another namespace.
+            # Only the operator writes there. Elsewhere anyone who may write objects can set the label, so it must not wake a cluster of another namespace.
             home = (meta.get("labels") or {}).get(names.LABEL_NAMESPACE) or home
         loops.wake(home, cluster, urgent=urgent)
 
 
 async def connection(kube: Kube) -> kopf.ConnectionInfo:
-    """Our credentials in kopf's terms."""
+    """The operator's credentials, in kopf's format."""
     configuration = kube.configuration
     token = await kube.token()
     return kopf.ConnectionInfo(
@@ -212,14 +212,14 @@ async def connection(kube: Kube) -> kopf.ConnectionInfo:
 
 
 def settings() -> kopf.OperatorSettings:
-    """Settings that make kopf a watcher that writes nothing."""
+    """Settings that prevent kopf from writing to objects."""
     chosen = kopf.OperatorSettings()
     chosen.posting.enabled = False
-    # The definitions come with the chart and stay; watching them would ask for rights over all of them.
+    # The chart installs the CRDs, and they stay; watching them would need rights on all CRDs.
     chosen.scanning.disabled = True
     chosen.peering.standalone = True
-    # Watches that fall silent without an error are a known ailment: end each after five minutes, and any on which not
-    # even a bookmark came for more than a minute.
+    # Watches can stall without an error: end each one after five minutes, and any that got not even a bookmark
+    # for more than a minute.
     chosen.watching.server_timeout = 300
     chosen.watching.client_timeout = 310
     chosen.watching.inactivity_timeout = 70

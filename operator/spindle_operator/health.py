@@ -1,11 +1,11 @@
-"""Is the operator alive, and is it getting anything done?"""
+"""Liveness of the operator: does it still finish passes?"""
 
 import time
 from collections.abc import Callable
 from typing import Final
 
 BOUND: Final = (
-    300.0  # seconds without a finished pass of any cluster, after which a restart is the best idea left
+    300.0  # seconds without a finished pass of any cluster, after which the kubelet must restart the operator
 )
 
 
@@ -13,7 +13,7 @@ class Health:
     """When each cluster's last pass finished. A pass that failed has finished too: reconciling goes on."""
 
     def __init__(self, bound: float = BOUND, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing to look after yet.
+        """No clusters yet.
 
         Args:
             bound: seconds; see ``BOUND``.
@@ -25,7 +25,7 @@ class Health:
         self.ready = False
 
     def started(self, cluster: str) -> None:
-        """A cluster is looked after from now on."""
+        """Start tracking a cluster."""
         self._finished.setdefault(cluster, self._clock())
 
     def finished(self, cluster: str) -> None:
@@ -34,21 +34,21 @@ class Health:
             self._finished[cluster] = self._clock()
 
     def stopped(self, cluster: str) -> None:
-        """A cluster is gone."""
+        """Stop tracking a cluster."""
         self._finished.pop(cluster, None)
 
     def ages(self) -> dict[str, float]:
-        """Cluster → seconds since its last pass ended (or since the operator took it on)."""
+        """Cluster → seconds since its last pass ended (or since it is tracked)."""
         now = self._clock()
         return {cluster: now - at for cluster, at in self._finished.items()}
 
     def problem(self) -> str | None:
         """Why this process should be restarted; None for a healthy one. A standby has no clusters, and is healthy.
 
-        It is about the loop that all clusters share: as long as passes of any of them end, a restart helps nobody, and whoever makes one cluster slow
-        would have it for all.
+        It concerns the event loop that all clusters share: as long as passes of any cluster finish, a restart does not help, and one slow cluster
+        must not cause a restart for all.
         """
         ages = self.ages()
         if not ages or min(ages.values()) <= self._bound:
             return None
-        return f"no pass of any of {len(ages)} clusters has ended for {min(ages.values()):.0f} seconds"
+        return f"no pass of any of {len(ages)} clusters has finished for {min(ages.values()):.0f} seconds"

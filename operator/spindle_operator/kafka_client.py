@@ -1,4 +1,4 @@
-"""One look at a cluster's Kafka, question by question, each to a broker of our choice."""
+"""One observation of a cluster's Kafka: a series of requests, each to a chosen broker."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -32,6 +32,7 @@ from spindle.cluster.view import (
     Partition,
     Quorum,
 )
+from spindle.cluster.waiting import counted
 from spindle_operator import kafka_commands
 from spindle_operator.answers import (
     expect,
@@ -47,12 +48,12 @@ from spindle_operator.connection import Budget, Connection, TooMuchError
 from spindle_operator.users import agents as look_at_agents
 from spindle_operator.users import look as look_at_users
 
-_PARTITIONS_PER_PAGE: Final = 2000  # what brokers allow at most (max.request.partition.size.limit)
+_PARTITIONS_PER_PAGE: Final = 2000  # the brokers' default maximum (max.request.partition.size.limit)
 _TOPICS_PER_CALL: Final = 500
-# Of one look: time-outs that it may last, answers (each of a megabyte at most) besides those about brokers and users, and what of them is kept.
+# Limits of one observation: its duration in timeouts, the number of responses (each at most 1 MB) besides those about brokers and users, and how much is kept.
 _LOOK: Final = 10
 _ANSWERS: Final = 1000
-_OF_USERS: Final = 0.4  # of the time of a look, for what KafkaUsers have
+_OF_USERS: Final = 0.4  # share of the time, for the ACLs and quotas of KafkaUsers
 _MOST_PARTITIONS: Final = 300_000
 _MOST_REPLICAS: Final = 3_000_000
 _TOPIC: Final = 2  # ConfigResource.Type.TOPIC
@@ -69,21 +70,21 @@ _Told = tuple[Mapping[str, str], Mapping[str, ConfigValues]]
 
 
 class KafkaClient(Connection):
-    """A connection that can look. All methods block; all raise KafkaError, OSError or RuntimeError."""
+    """A connection that observes Kafka. All methods block; all raise KafkaError, OSError or RuntimeError."""
 
-    # The look
+    # The observation
 
     def look(
         self, *, ask_rights: bool, users: Sequence[str] = (), agents: bool = True
     ) -> tuple[KafkaView, bool | None, bool]:
-        """Everything at once: the view, whether the admin has its ACLs, and whether every answer came.
+        """Everything at once: the view, whether the admin has its ACLs, and whether every request succeeded.
 
         Args:
-            ask_rights: whether the admin's ACLs are asked for.
-            users: those that are asked about.
-            agents: whether those of the agents are.
+            ask_rights: whether to request the admin's ACLs.
+            users: whose ACLs and quotas to request.
+            agents: whether to request those of the agents.
         """
-        # Less than the gate waits, so that a look that takes too long has ended by itself, and its thread is free.
+        # Less than the executor waits, so that an observation that takes too long ends by itself and frees its thread.
         self.budget = Budget(_LOOK * self.timeout_ms / 1000, _ANSWERS + len(users) * 4 + len(self.hosts) * 4)
         try:
             return self._look(ask_rights=ask_rights, users=users, agents=agents)
@@ -98,7 +99,7 @@ class KafkaClient(Connection):
         self.silent.clear()
         quorum, node = self._quorum()
         if node is None:
-            # Without a quorum there is no telling how old a broker's metadata is: unknown, not stale.
+            # Without a quorum the age of a broker's metadata is unknown, so the view is unknown, not stale.
             return KafkaView(quorum=quorum), None, False
         cluster = self.attempt(lambda: self._describe_cluster(node))
         partitions = self.attempt(lambda: self._partitions(node))
@@ -128,24 +129,25 @@ class KafkaClient(Connection):
         return view, granted, not self._failed
 
     def _users(self, users: Sequence[str]) -> dict[str, UserView] | None:
-        """What users have; None if there are so many that it takes too long: then users wait, and disks do not.
+        """ACLs and quotas of users; None if there are so many that it takes too long: then users wait, and disks do not.
 
-        Whoever may make KafkaUsers may not look after disks, nor keep the operator from doing so.
+        A user who may create KafkaUsers must not be able to keep the operator from managing disks.
         """
         whole = self.budget
         self.budget = Budget(_LOOK * self.timeout_ms / 1000 * _OF_USERS, len(users) * 4 + _ANSWERS)
         try:
             return self.attempt(lambda: look_at_users(self, users))
         except TooMuchError as error:
-            self._unsaid.append(f"what {len(users)} users have: {error}")
+            self._unsaid.append(f"ACLs and quotas of {counted(len(users), 'user')}: {error}")
             return None
         finally:
             self.budget = whole
 
     def _quorum(self) -> tuple[Quorum | None, int | None]:
-        """The quorum, and the broker whose metadata is the freshest by the word of the quorum's leader.
+        """The quorum, and the broker whose metadata is the freshest according to the quorum's leader.
 
-        A broker cut off from the controllers goes on answering with what it last knew; rule 2 must not be decided on that.
+        A broker that is cut off from the controllers keeps serving its last metadata. Restarts must not be
+        decided on that ("No restart below min.insync.replicas", docs/safety.md).
         """
         topic = DescribeQuorumRequest.TopicData
         asked = DescribeQuorumRequest(topics=[topic("__cluster_metadata", [topic.PartitionData(0)])])
@@ -173,7 +175,7 @@ class KafkaClient(Connection):
         return answer.cluster_id, brokers
 
     def _with_log_dirs(self, brokers: Mapping[int, Broker]) -> dict[int, Broker]:
-        """Ask every broker that runs for its log dirs, side by side: a dead one costs one time-out, not the pass."""
+        """Request the log dirs of every running broker, in parallel: a dead one costs one timeout, not the pass."""
         asked = [node for node in brokers if node in self.hosts]
 
         def ask(node: int) -> tuple[LogDir, ...] | None:
@@ -202,7 +204,7 @@ class KafkaClient(Connection):
                 replicas += sum(len(p.replica_nodes or ()) + len(p.isr_nodes or ()) for p in topic.partitions)
             if len(found) > _MOST_PARTITIONS or replicas > _MOST_REPLICAS:
                 raise TooMuchError(
-                    f"it has more than {_MOST_PARTITIONS} partitions, or {_MOST_REPLICAS} replicas of them: too many to be looked after"
+                    f"it has more than {_MOST_PARTITIONS} partitions, or {_MOST_REPLICAS} replicas of them: too many to manage"
                 )
             after = answer.next_cursor
             if after is None:
@@ -211,7 +213,7 @@ class KafkaClient(Connection):
                 cursor.topic_name,
                 cursor.partition_index,
             ):
-                raise TooMuchError("its list of partitions goes in a circle")
+                raise TooMuchError("its pages of partitions repeat endlessly")
             cursor = request.Cursor(topic_name=after.topic_name, partition_index=after.partition_index)
 
     def _reassignments(self, node: int) -> dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -229,7 +231,7 @@ class KafkaClient(Connection):
     def _topic_configs(
         self, node: int, partitions: Sequence[Partition]
     ) -> tuple[dict[str, int], Settings, dict[str, Mapping[str, str]]]:
-        """Each topic's min.insync.replicas; the settings that we change which are set on it itself; and what holds for it."""
+        """Each topic's min.insync.replicas; the settings managed by Spindle that are set on the topic itself; and the effective ones."""
         topics = sorted({partition.topic for partition in partitions})
         minimum: dict[str, int] = {}
         settings: Settings = {}
@@ -249,7 +251,7 @@ class KafkaClient(Connection):
         return minimum, settings, holds
 
     def _default_quota(self, node: int) -> Settings:
-        """The quota of users that have none of their own; nothing if it could not be asked for."""
+        """The default quota of users; empty if the request failed."""
         component = DescribeClientQuotasRequest.ComponentData(entity_type="user", match_type=1, match=None)
 
         def ask() -> dict[str, str]:
@@ -261,7 +263,7 @@ class KafkaClient(Connection):
         return {} if found is None else {DEFAULT_USERS: found}
 
     def _broker_configs(self, brokers: Mapping[int, Broker]) -> dict[int, _Told]:
-        """What is set on a broker itself of the settings that we change, and where the user's are set; each is asked for its own."""
+        """Settings managed by Spindle that are set on a broker itself, and where the user's are set; each broker reports its own."""
 
         def ask(node: int) -> _Told | None:
             resource = DescribeConfigsRequest.DescribeConfigsResource(

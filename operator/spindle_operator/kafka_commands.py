@@ -1,6 +1,6 @@
-"""What Kafka is told: replicas, leaders, configs, rights. Each order goes to a broker of our choice and ends in bounded time.
+"""Commands to Kafka: replicas, leaders, configs, ACLs. Each request goes to a chosen broker and has a timeout.
 
-An order is carried out as far as it can be: of several partitions those that are fine are done, the others are named in the error.
+A request is executed as far as possible: partitions without errors are done, the error names the others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,23 +38,23 @@ from spindle_operator.messages import UnregisterBrokerRequest
 _RESOURCES: Final = {"topic": 2, "broker": 4}  # ConfigResource.Type
 _UPGRADE: Final = 1  # FeatureUpdate.UpgradeType
 _SET, _DELETE = 0, 1  # AlterConfigOp.OpType
-_EARLIEST, _LATEST = -2, -1  # as ListOffsets has them in place of a time
+_EARLIEST, _LATEST = -2, -1  # special timestamps of ListOffsets
 _ELECTION_NOT_NEEDED: Final = 84
 _NOT_REGISTERED: Final = 102
 _NO_REASSIGNMENT: Final = 85
-# The broker does not hold the replica (or does not know the partition yet): it has noted the dir all the same.
+# The broker does not hold the replica (or does not know the partition yet): it has stored the log dir nevertheless.
 _NOTED: Final = (3, 9)
 
 
 class RejectedError(RuntimeError):
-    """Kafka turned down an order, or a part of it; the message names what and why."""
+    """Kafka rejected a request, or a part of it; the message names what and why."""
 
 
 class NotPlacedError(RejectedError):
-    """A broker notes no dir for some partitions; it has noted it for the others.
+    """A broker rejected the log dir of some partitions; it has stored those of the others.
 
     Attributes:
-        partitions: (topic, partition) of those that were turned down.
+        partitions: (topic, partition) of the rejected ones.
     """
 
     def __init__(self, message: str, partitions: Iterable[tuple[str, int]]) -> None:
@@ -63,10 +63,10 @@ class NotPlacedError(RejectedError):
 
 
 def place(link: Connection, broker: int, placements: Iterable[tuple[str, int, str]]) -> None:
-    """Have a broker make (or move) replicas in these dirs: (topic, partition, path).
+    """AlterReplicaLogDirs: have a broker create (or move) replicas in these log dirs, as (topic, partition, path).
 
     Raises:
-        NotPlacedError: it does not for some of them.
+        NotPlacedError: it rejected some of them.
     """
     request = AlterReplicaLogDirsRequest
     dirs: dict[str, dict[str, list[int]]] = {}
@@ -90,11 +90,11 @@ def place(link: Connection, broker: int, placements: Iterable[tuple[str, int, st
     results = [(t.topic_name, p.partition_index, p.error_code) for t in answer.results for p in t.partitions]
     if failed := failures(((f"{topic}-{index}", code, None) for topic, index, code in results), _NOTED):
         refused = [(topic, index) for topic, index, code in results if code and code not in _NOTED]
-        raise NotPlacedError(f"broker {broker} does not place {some(failed)}", refused)
+        raise NotPlacedError(f"broker {broker} rejects the log dir of {some(failed)}", refused)
 
 
 def reassign(link: Connection, assignments: Iterable[tuple[str, int, Sequence[int] | None]]) -> None:
-    """Give partitions other replicas; None cancels what is under way, if anything is."""
+    """AlterPartitionReassignments: change the replicas of partitions; None cancels a reassignment in progress, if any."""
     request = AlterPartitionReassignmentsRequest
     topic_of = request.ReassignableTopic
     topics: dict[str, list[Any]] = {}
@@ -116,15 +116,15 @@ def reassign(link: Connection, assignments: Iterable[tuple[str, int, Sequence[in
         for topic in answer.responses
         for p in topic.partitions
     )
-    settle("Kafka does not reassign", failures(results, (_NO_REASSIGNMENT,)))
+    settle("Kafka rejects the reassignment of", failures(results, (_NO_REASSIGNMENT,)))
 
 
 def set_configs(
     link: Connection, kind: Literal["topic", "broker"], name: str, values: Mapping[str, str | None]
 ) -> None:
-    """Set dynamic configs of a topic or a broker; None deletes one. A broker takes orders about itself only.
+    """Set dynamic configs of a topic or a broker; None deletes one. A broker accepts only requests about itself.
 
-    A broker without a name stands for the default of all.
+    An empty broker name means the cluster-wide default.
     """
     request = IncrementalAlterConfigsRequest
     resource = request.AlterConfigsResource
@@ -140,11 +140,11 @@ def set_configs(
         int(name) if kind == "broker" and name else link.any_broker(),
     )
     results = ((f"{kind} {name}", each.error_code, each.error_message) for each in answer.responses)
-    settle("Kafka does not take the settings of", failures(results))
+    settle("Kafka rejects the settings of", failures(results))
 
 
 def raise_features(link: Connection, levels: Mapping[str, int]) -> None:
-    """Raise finalized feature levels. Nodes that do not know one make Kafka turn it down, and nothing changes."""
+    """Raise finalized feature levels. If a node does not support one, Kafka rejects the request, and nothing changes."""
     request = UpdateFeaturesRequest
     updates = [
         request.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=_UPGRADE)
@@ -155,18 +155,18 @@ def raise_features(link: Connection, levels: Mapping[str, int]) -> None:
     )
     results = [("features", answer.error_code, answer.error_message)]
     results += [(each.feature, each.error_code, each.error_message) for each in answer.results or ()]
-    settle("Kafka does not raise", failures(results))
+    settle("Kafka rejects the feature level of", failures(results))
 
 
 def unregister(link: Connection, broker: int) -> None:
-    """Have the controllers forget a broker that is stopped; that it is not known is no error."""
+    """UnregisterBroker: unregister a stopped broker; an unknown broker is not an error."""
     answer = link.send(UnregisterBrokerRequest(broker_id=broker), link.any_broker())
     results = [(f"broker {broker}", answer.error_code, answer.error_message)]
-    settle("Kafka does not forget", failures(results, (_NOT_REGISTERED,)))
+    settle("Kafka does not unregister", failures(results, (_NOT_REGISTERED,)))
 
 
 def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:
-    """Set the quotas of users that have none of their own; None takes one away."""
+    """Set the default quotas of users; None removes one."""
     request = AlterClientQuotasRequest
     entry = request.EntryData
     entity = entry.EntityData(entity_type="user", entity_name=None)
@@ -177,13 +177,13 @@ def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:
         request(entries=[entry(entity=[entity], ops=ops)], validate_only=False), link.any_broker()
     )
     results = (("users", each.error_code, each.error_message) for each in answer.entries)
-    settle("Kafka does not take the quota of", failures(results))
+    settle("Kafka rejects the quota of", failures(results))
 
 
 def create_topic(
     link: Connection, topic: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]
 ) -> None:
-    """Make a topic: by partition, the brokers of its replicas."""
+    """CreateTopics: create a topic with these brokers for the replicas of each partition."""
     request = CreateTopicsRequest
     wanted = request.CreatableTopic(
         name=topic,
@@ -202,11 +202,11 @@ def create_topic(
         request(topics=[wanted], timeout_ms=link.timeout_ms, validate_only=False), link.any_broker()
     )
     results = ((each.name, each.error_code, each.error_message) for each in answer.topics)
-    settle("Kafka does not make topic", failures(results))
+    settle("Kafka does not create topic", failures(results))
 
 
 def trim(link: Connection, partitions: Iterable[tuple[str, int, int, float]]) -> None:
-    """Delete the oldest records, by their offsets: of each (topic, partition, its leader) the share that stands last."""
+    """DeleteRecords: delete a share of the oldest records, by offsets, for each (topic, partition, leader, share)."""
     by_leader: dict[int, dict[tuple[str, int], float]] = {}
     for topic, index, leader, share in partitions:
         by_leader.setdefault(leader, {})[topic, index] = share
@@ -224,7 +224,7 @@ def trim(link: Connection, partitions: Iterable[tuple[str, int, int, float]]) ->
 def _offsets(
     link: Connection, leader: int, keys: Iterable[tuple[str, int]], when: int
 ) -> dict[tuple[str, int], int]:
-    """First or next offset of each partition, by its leader's word; those that it does not tell are left out."""
+    """First or next offset of each partition, from its leader (ListOffsets); partitions without a result are omitted."""
     topic_of = ListOffsetsRequest.ListOffsetsTopic
     topics: dict[str, list[Any]] = {}
     for topic, index in keys:
@@ -241,7 +241,7 @@ def _offsets(
 
 
 def _delete_before(link: Connection, leader: int, until: Mapping[tuple[str, int], int]) -> list[str]:
-    """Returns what was turned down."""
+    """Returns the rejected partitions."""
     topic_of = DeleteRecordsRequest.DeleteRecordsTopic
     topics: dict[str, list[Any]] = {}
     for (topic, index), offset in until.items():
@@ -257,9 +257,9 @@ def _delete_before(link: Connection, leader: int, until: Mapping[tuple[str, int]
 
 
 def elect(link: Connection, partitions: Iterable[tuple[str, int]], *, unclean: bool = False) -> None:
-    """Elect leaders: the preferred ones, or (``unclean``, which loses records) whichever replica is there.
+    """ElectLeaders: the preferred ones, or (``unclean``, which loses records) any live replica.
 
-    A partition that needs no election is no error.
+    A partition that needs no election is not an error.
     """
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
@@ -280,10 +280,10 @@ def elect(link: Connection, partitions: Iterable[tuple[str, int]], *, unclean: b
 
 
 def settle(what: str, failed: Sequence[str]) -> None:
-    """Raise what was turned down.
+    """Raise an error for rejected parts.
 
     Raises:
-        TurnedDownError: something was.
+        RejectedError: there are any.
     """
     if failed:
         raise RejectedError(f"{what} {some(failed)}")

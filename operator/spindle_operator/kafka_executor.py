@@ -1,4 +1,4 @@
-"""The way to one cluster's Kafka: connects, asks in a thread, and starts anew when brokers came or went or fell silent."""
+"""Access to one cluster's Kafka: connects, sends requests in a thread, and reconnects when brokers appear, disappear or do not respond."""
 
 import asyncio
 import concurrent.futures
@@ -20,22 +20,22 @@ from spindle_operator.kafka_client import KafkaClient
 
 log = logging.getLogger(__name__)
 
-# What ends a connection. RuntimeError: kafka-python's loop was closed under a call.
+# Errors that end a connection. RuntimeError: kafka-python's loop was closed under a call.
 _GONE: Final = (KafkaError, OSError, TimeoutError, RuntimeError)
 
 _T = TypeVar("_T")
 
 
 class KafkaExecutor:
-    """The connection to one cluster's Kafka, renewed when brokers came or went or an error came."""
+    """The connection to one cluster's Kafka, renewed when brokers appear or disappear, or after an error."""
 
     def __init__(self, cluster: str, timeout: float, port: int = names.PORT_REPLICATION) -> None:
-        """A gate that has not connected yet.
+        """Not connected yet.
 
         Args:
             cluster: ``namespace/name``, for logs and metrics.
             timeout: seconds for one call to one broker.
-            port: of the brokers' listener for us.
+            port: of the brokers' listener for the operator.
         """
         self._cluster = cluster
         self._timeout = timeout
@@ -43,9 +43,9 @@ class KafkaExecutor:
         self._link: KafkaClient | None = None
         self._identity = ""
         self._said = ""
-        # Whether Kafka has said that no agent has anything. Who gives them something is this process, and only where there are agents.
+        # Whether Kafka reported that no agent has ACLs. Only this process grants them, and only if there are agents.
         self._no_agents = False
-        # One thread: a look that does not end holds back the next one, and nothing else.
+        # One thread: an observation that does not end delays only the next one.
         self._pool = concurrent.futures.ThreadPoolExecutor(1, f"kafka-{cluster}")
         self._busy: concurrent.futures.Future[Any] | None = None
 
@@ -57,16 +57,16 @@ class KafkaExecutor:
         asked: Sequence[str] = (),
         agents: bool = True,
     ) -> tuple[KafkaView, bool | None]:
-        """Ask Kafka everything that a pass needs.
+        """Read everything from Kafka that a pass needs.
 
         Args:
-            access: how to reach it, or why not to try.
-            ask_rights: also ask whether the admin principal has its ACLs.
-            asked: also ask what these users have.
-            agents: whether there are any. Where there are none, it is asked what they have until that is nothing.
+            access: how to connect, or why it cannot.
+            ask_rights: also read whether the admin principal has its ACLs.
+            asked: also read the ACLs and quotas of these users.
+            agents: whether there are any. If not, their ACLs are read until there are none left.
 
         Returns:
-            the view, and the answer about the ACLs: None if it was not asked for or could not be had.
+            the view, and whether the admin has its ACLs: None if not requested, or if the request failed.
         """
         if isinstance(access, str):
             await self.close()
@@ -84,55 +84,55 @@ class KafkaExecutor:
             await self.close()
             return self._blind(sentence(error)), None
         if not clean:
-            # The next look connects anew; what this pass still has to do may use what we have.
+            # The next pass reconnects; the remaining actions of this pass may use the present connection.
             self._identity = ""
-        self._say("answers" if view.quorum is not None else "answers, but does not know its quorum")
+        self._say("responds" if view.quorum is not None else "responds, but does not report its quorum")
         return view, granted
 
     def _blind(self, why: str) -> KafkaView:
-        self._say(f"cannot be asked: {why}")
+        self._say(f"is not reachable: {why}")
         return KafkaView(error=why)
 
     def _say(self, what: str) -> None:
-        """Log what is new about this Kafka, once."""
+        """Log a changed state of this Kafka, once."""
         if what != self._said:
             self._said = what
             log.info("%s: Kafka %s", self._cluster, what)
 
-    # Orders. All raise KafkaError, OSError or RuntimeError; see `spindle_operator.kafka_commands`.
+    # Commands. All raise KafkaError, OSError or RuntimeError; see `spindle_operator.kafka_commands`.
 
     async def grant_admin(self) -> None:
-        """Give the admin principal its ACLs."""
+        """Create the admin principal's ACLs."""
         await self._order(kafka_commands.grant_admin)
 
     async def alter_user(self, change: AlterUser) -> None:
-        """Give a user rights and quotas, or take them away."""
+        """Add or remove ACLs and quotas of a user."""
         await self._order(lambda link: _alter_user(link, change))
 
     async def set_password(self, user: str, password: bytes) -> None:
-        """Give a user a password."""
+        """Set a user's password."""
         await self._order(lambda link: users.set_password(link, user, password))
 
     async def grant_rebalance(self) -> None:
-        """Give the rebalance job's principal its ACLs."""
+        """Create the ACLs of the rebalance job's principal."""
         await self._order(kafka_commands.grant_rebalance)
 
     async def elect(self, partitions: Iterable[tuple[str, int]], *, unclean: bool = False) -> None:
-        """Elect leaders of these partitions, the preferred ones unless told otherwise."""
+        """Elect leaders of these partitions, by default the preferred ones."""
         await self._order(lambda link: kafka_commands.elect(link, partitions, unclean=unclean))
 
     async def place(self, broker: int, placements: Iterable[tuple[str, int, str]]) -> None:
-        """Have a broker make these replicas in these dirs."""
+        """Have a broker create these replicas in these log dirs."""
         await self._order(lambda link: kafka_commands.place(link, broker, placements))
 
     async def reassign(self, assignments: Iterable[tuple[str, int, Sequence[int] | None]]) -> None:
-        """Give partitions other replicas, or cancel that."""
+        """Change the replicas of partitions, or cancel a reassignment."""
         await self._order(lambda link: kafka_commands.reassign(link, assignments))
 
     async def set_configs(
         self, kind: Literal["topic", "broker", "quota"], name: str, values: Mapping[str, str | None]
     ) -> None:
-        """Set or delete dynamic configs of a topic or a broker, or the quota of users that have none of their own."""
+        """Set or delete dynamic configs of a topic or a broker, or the default quota of users."""
         if kind == "quota":
             await self._order(lambda link: kafka_commands.set_quota(link, values))
         else:
@@ -143,11 +143,11 @@ class KafkaExecutor:
         await self._order(lambda link: kafka_commands.raise_features(link, levels))
 
     async def unregister(self, broker: int) -> None:
-        """Have Kafka forget a broker that is stopped."""
+        """Unregister a stopped broker."""
         await self._order(lambda link: kafka_commands.unregister(link, broker))
 
     async def change_voters(self, change: AddVoter | RemoveVoter) -> None:
-        """Make a controller a voter, or take one out of the quorum."""
+        """Make a controller a voter, or remove one from the quorum."""
         await self._order(lambda link: _change_voters(link, change))
 
     async def trim(self, partitions: Sequence[tuple[str, int, int, float]]) -> None:
@@ -157,7 +157,7 @@ class KafkaExecutor:
     async def create_topic(
         self, topic: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]
     ) -> None:
-        """Make a topic whose partitions have these brokers."""
+        """Create a topic whose replicas are on these brokers."""
         await self._order(lambda link: kafka_commands.create_topic(link, topic, assignments, configs))
 
     async def _order(self, order: Callable[[KafkaClient], None]) -> None:
@@ -165,10 +165,10 @@ class KafkaExecutor:
         await self._threaded(lambda: order(link))
 
     async def close(self) -> None:
-        """Forget the connection; the next look makes a new one."""
+        """Drop the connection; the next pass opens a new one."""
         link, self._link, self._identity = self._link, None, ""
         if link is not None:
-            # Closing waits for the client's own thread, which may hang in a call of its own.
+            # Closing waits for the client's own thread, which may hang in a call.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(_apart(link.close), self._timeout)
 
@@ -188,16 +188,16 @@ class KafkaExecutor:
             context = tls_context(access)
             hosts = await self._answering(access.hosts, context)
             if not hosts:
-                raise ConnectionError(f"none of the {len(access.hosts)} running brokers takes connections")
+                raise ConnectionError(f"none of the {len(access.hosts)} running brokers accepts connections")
             self._link = await self._threaded(
                 lambda: KafkaClient(self._cluster, hosts, self._port, context, self._timeout)
             )
-            # A broker that did not answer is asked again by making a new client, hence the identity of those that did.
+            # A broker that did not respond is retried with a new client; hence the identity covers only those that did.
             self._identity = access.identity if len(hosts) == len(access.hosts) else ""
         return self._link
 
     async def _answering(self, hosts: Mapping[int, str], context: ssl.SSLContext) -> dict[int, str]:
-        """Which brokers complete a TLS handshake: a dead one would cost the client its whole time to connect."""
+        """Which brokers complete a TLS handshake: a dead one would use up the client's whole connect timeout."""
 
         async def knock(host: str) -> bool:
             try:
@@ -214,15 +214,15 @@ class KafkaExecutor:
         return {node: host for (node, host), answered in zip(hosts.items(), answers, strict=True) if answered}
 
     async def _threaded(self, call: Callable[[], _T]) -> _T:
-        """Run a blocking call in this gate's thread, waiting no longer than any sane call takes."""
+        """Run a blocking call in the executor's thread, with a generous timeout."""
         if self._busy is not None and not self._busy.done():
-            raise TimeoutError("an earlier question to Kafka has not been answered yet")
+            raise TimeoutError("an earlier request to Kafka has not completed yet")
         self._busy = future = self._pool.submit(call)
         return await asyncio.wait_for(asyncio.wrap_future(future), timeout=12 * self._timeout)
 
 
 def _alter_user(link: KafkaClient, change: AlterUser) -> None:
-    if change.keep_out is not None:  # before what it is kept out of is given
+    if change.keep_out is not None:  # deny before anything is allowed
         users.keep_out(link, change.user, wanted=change.keep_out)
     users.alter(link, change.user, change.give, change.take)
     if change.quotas:
@@ -242,10 +242,10 @@ def _change_voters(link: KafkaClient, change: AddVoter | RemoveVoter) -> None:
 
 
 async def _apart(call: Callable[[], None]) -> None:
-    """Run a call that may never end in a thread that nobody misses.
+    """Run a call that may never end in a daemon thread.
 
-    The loop's own threads are few and shared (a handful of calls that hang would stop all passes), and a process that is to
-    end waits for them.
+    The event loop's own threads are few and shared (a handful of hung calls would stop all passes), and a process waits for
+    them when it exits.
     """
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
@@ -254,7 +254,7 @@ async def _apart(call: Callable[[], None]) -> None:
             call()
         except _GONE as error:
             log.debug("closing a connection: %s", error)
-        # Nobody waits any more once the loop is closed.
+        # After the loop is closed nobody waits for the result.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(done.set)
 

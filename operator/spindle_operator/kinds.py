@@ -1,4 +1,4 @@
-"""Where each kind of object lives in the Kubernetes API."""
+"""API paths of each kind of object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from spindle.cluster import names
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of object: enough to build its address.
+    """One kind of object, with all parts of its API path.
 
     Attributes:
         group: API group, empty for the core one.
@@ -23,13 +23,13 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As objects name it: ``v1``, ``apps/v1``, and so on."""
+        """The ``apiVersion`` of objects: ``v1``, ``apps/v1``, and so on."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(
         self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """Address of the collection, or of one object, or of a part of it.
+        """Path of the collection, of one object, or of a subresource.
 
         Args:
             namespace: None with a namespaced kind means all namespaces.

@@ -1,7 +1,7 @@
-"""The Kubernetes API as raw JSON over aiohttp: the one place where the operator speaks HTTP to it.
+"""The Kubernetes API as raw JSON over aiohttp: the only module with HTTP requests to it.
 
-Raw dicts, not typed models: parsing thousands of pods into models costs twenty times as much as ``json.loads``. The
-client library lends only what is hard to get right, the credentials.
+Raw dicts, not typed models: parsing thousands of pods into models costs twenty times as much as ``json.loads``. From the
+client library only the handling of credentials is used.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ class ApiError(Exception):
     """The API server refused, or could not be reached.
 
     Attributes:
-        status: HTTP status; 0 if there was no answer.
+        status: HTTP status; 0 if there was no response.
         reason: Kubernetes' CamelCase reason (``Conflict``, ``AlreadyExists``), or the failure's name.
-        message: what the server says, for a person.
-        fields: paths of the fields that it complains of.
+        message: the server's error message.
+        fields: paths of the rejected fields.
     """
 
     def __init__(self, status: int, reason: str, message: str, fields: Iterable[str] = ()) -> None:
@@ -57,14 +57,14 @@ class ApiError(Exception):
 
     @property
     def gone(self) -> bool:
-        """There is no such object."""
+        """The object does not exist."""
         return self.status == 404
 
     @property
     def conflict(self) -> bool:
         """A precondition did not hold, or the object exists already.
 
-        A patch for another UID, without a resourceVersion, is answered as "the field is immutable".
+        A patch for another UID, without a resourceVersion, is rejected with "the field is immutable".
         """
         return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
 
@@ -75,17 +75,17 @@ class ApiError(Exception):
 
 
 class ByteBudget:
-    """How many bytes of answers one look may take: who makes objects in a namespace need not mean well."""
+    """Limit on the bytes of responses of one observation: users who create objects in a namespace may be malicious."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._left = most
 
     def spend(self, count: int) -> None:
-        """Count what came.
+        """Count received bytes.
 
         Raises:
-            ApiError: nothing is left.
+            ApiError: the limit is exceeded.
         """
         self._left -= count
         if self._left < 0:
@@ -97,7 +97,7 @@ class ByteBudget:
 
 
 def _passing(error: Exception) -> bool:
-    """Whether to try again: no answer at all, or one that the server gives when it is busy or restarting."""
+    """Whether to retry: no response, or a response of a busy or restarting server."""
     return isinstance(error, ApiError) and (error.status == 0 or error.status in _RETRIED)
 
 
@@ -114,7 +114,7 @@ class Kube:
         return self._configuration
 
     async def token(self) -> str | None:
-        """The bearer token without its scheme, read anew when it is about to expire; None with certificates."""
+        """The bearer token without its scheme, reloaded when it is about to expire; None with client certificates."""
         value = await self._configuration.get_api_key_with_prefix("BearerToken")
         return value.split(" ", 1)[-1].strip() if value else None
 
@@ -131,7 +131,7 @@ class Kube:
         return await self._retried("GET", kind.path(namespace, name))
 
     async def find(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
-        """Read one object; None if the server says that it does not exist."""
+        """Read one object; None if the server reports that it does not exist."""
         try:
             return await self.get(kind, namespace, name)
         except ApiError as error:
@@ -149,8 +149,8 @@ class Kube:
     ) -> list[Json]:
         """Read all objects of a kind, page by page, within an allowance if one is given.
 
-        The read is consistent (no ``resourceVersion=0``): a stale cache could show a pod that is gone, or hide one
-        that a former leader made.
+        The read is consistent (no ``resourceVersion=0``): a stale cache could show a deleted pod, or hide one
+        that a former leader created.
         """
         found: list[Json] = []
         async for page in self._pages(kind, namespace, selector, within):
@@ -160,7 +160,7 @@ class Kube:
     async def metadata(
         self, kind: Kind, namespace: str | None = None, *, selector: str | None = None
     ) -> list[Json]:
-        """Read the metadata alone of all objects of a kind: for those whose specs are large, to see which have changed."""
+        """Read only the metadata of all objects of a kind: to see which have changed, for kinds with large specs."""
         query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
         found: list[Json] = []
         while True:
@@ -172,7 +172,7 @@ class Kube:
             query["continue"] = following
 
     async def probe(self, kind: Kind, namespace: str | None) -> bool:
-        """Whether objects of this kind may be listed here (and hence watched, with the rights that we ask for)."""
+        """Whether objects of this kind may be listed here (and hence watched, with the rights that the chart grants)."""
         try:
             await self._retried("GET", kind.path(namespace), {"limit": "1"})
         except ApiError as error:
@@ -191,10 +191,10 @@ class Kube:
             answer = await self._retried("GET", kind.path(namespace), query, within=within)
             page: list[Json] = answer.get("items") or []
             for item in page:
-                # Lists leave out what every item has in common; the plan wants whole objects.
+                # List items lack kind and apiVersion; the plan needs complete objects.
                 item.setdefault("apiVersion", kind.api_version)
                 item.setdefault("kind", kind.kind)
-                # Nobody looks at these, and they are the bulk of large lists: who wrote what, and a node's images.
+                # Unused, and most of the size of large lists: managedFields, and a node's images.
                 item.get("metadata", {}).pop("managedFields", None)
                 if kind is NODE:
                     (item.get("status") or {}).pop("images", None)
@@ -207,14 +207,14 @@ class Kube:
     # Writing
 
     async def create(self, obj: Mapping[str, Any], namespace: str | None = None) -> Json:
-        """Create an object. Not retried: a lost answer must not turn into "exists already" unseen."""
+        """Create an object. Not retried: a lost response must not turn into "exists already" unnoticed."""
         kind = kind_of(obj)
         return await self.request("POST", kind.path(_namespace(obj, namespace)), body=obj, query=_MANAGER)
 
     async def apply(
         self, obj: Mapping[str, Any], namespace: str | None = None, *, subresource: str | None = None
     ) -> Json:
-        """Server-side apply with force: what the object names becomes ours and so."""
+        """Server-side apply with force: takes ownership of all fields in the object."""
         kind = kind_of(obj)
         path = kind.path(_namespace(obj, namespace), obj["metadata"]["name"], subresource)
         return await self._retried("PATCH", path, {**_MANAGER, "force": "true"}, obj, APPLY)
@@ -229,7 +229,7 @@ class Kube:
         subresource: str | None = None,
         content_type: str = MERGE,
     ) -> Json:
-        """Merge patch (or strategic merge patch); put UID and resourceVersion into its metadata as preconditions."""
+        """Merge patch (or strategic merge patch); UID and resourceVersion in its metadata are preconditions."""
         return await self.request(
             "PATCH", kind.path(namespace, name, subresource), _MANAGER, body, content_type
         )
@@ -244,7 +244,7 @@ class Kube:
         await self.request("DELETE", kind.path(namespace, name), body=body)
 
     async def evict(self, namespace: str, pod: str, uid: str, resource_version: str) -> None:
-        """Evict a pod unless it changed or a disruption budget forbids (429)."""
+        """Evict a pod unless it changed or a PodDisruptionBudget forbids it (429)."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -266,7 +266,7 @@ class Kube:
         accept: str = "application/json",
         within: ByteBudget | None = None,
     ) -> Json:
-        """As ``request``, three times if need be: only for what may safely be said twice."""
+        """As ``request``, with up to three attempts: only for idempotent requests."""
         async for attempt in stamina.retry_context(
             on=_passing, attempts=3, timeout=20, wait_initial=0.3, wait_max=3
         ):
@@ -288,7 +288,7 @@ class Kube:
         accept: str = "application/json",
         within: ByteBudget | None = None,
     ) -> Json:
-        """One request, one answer; no more of it is read than an allowance permits."""
+        """One request, one response; not more of it is read than the allowance permits."""
         headers = {"Accept": accept, "User-Agent": names.FIELD_MANAGER}
         data = None
         if body is not None:
@@ -308,7 +308,9 @@ class Kube:
                 raw = await _body(response, within)
                 return _answer(response.status, response.reason or "", raw)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ApiError(0, type(error).__name__, str(error) or "no answer from the API server") from error
+            raise ApiError(
+                0, type(error).__name__, str(error) or "no response from the API server"
+            ) from error
 
     def _connection(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -332,12 +334,12 @@ _MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 
 
 def _plain(value: object) -> Any:
-    """Mappings and other read-only shapes from the core, as JSON takes them."""
+    """Convert mappings and other read-only types of the core to JSON types."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (set, frozenset)):
         return sorted(value)
-    raise TypeError(f"{type(value).__name__} does not go into JSON")
+    raise TypeError(f"{type(value).__name__} cannot be converted to JSON")
 
 
 def _namespace(obj: Mapping[str, Any], fallback: str | None) -> str | None:
@@ -346,7 +348,7 @@ def _namespace(obj: Mapping[str, Any], fallback: str | None) -> str | None:
 
 
 def _answer(status: int, phrase: str, raw: bytes) -> Json:
-    """Body of a good answer, or ApiError. A proxy in between may answer with something that is no JSON."""
+    """Body of a successful response, or ApiError. A proxy in between may respond with something that is not JSON."""
     try:
         body = json.loads(raw) if raw else {}
     except ValueError:
@@ -383,7 +385,7 @@ async def _configuration() -> Configuration:
     if in_cluster and "KUBECONFIG" not in os.environ:
         kubernetes_config.load_incluster_config(client_configuration=configuration)
     else:
-        # Named here, since the library reads the variable once, when it is imported.
+        # Passed explicitly, since the library reads the variable only once, at import.
         await kubernetes_config.load_kube_config(
             os.environ.get("KUBECONFIG"), client_configuration=configuration
         )
@@ -392,11 +394,11 @@ async def _configuration() -> Configuration:
 
 @asynccontextmanager
 async def connect() -> AsyncIterator[Kube]:
-    """A connection to the API server that this process belongs to."""
+    """A connection to the API server of this process."""
     kube = Kube(await _configuration())
     try:
         yield kube
     finally:
         await kube.close()
-        # aiohttp closes TLS connections in the loop's next turns; without them Python warns at exit.
+        # aiohttp closes TLS connections in the next iterations of the event loop; without these Python warns at exit.
         await asyncio.sleep(0)

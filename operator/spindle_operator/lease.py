@@ -1,9 +1,9 @@
 """Leader election with a Lease.
 
-Our own, because the client library's elector never gives its lease back (so each roll of the operator would wait for it to
-run out), bounds no single call by the time it has left, and does not notice when what it runs has ended. The rules are
-client-go's: whoever does not hold the lease trusts only its own clock, counting from when it last saw the record change;
-the holder stops well before anybody else may take over.
+Own implementation, because the client library's elector never releases its Lease (so each rolling update of the operator would wait for
+its expiry), does not limit single calls to the time left, and does not notice when its workload has ended. The rules are those of
+client-go: a candidate trusts only its own clock, counting from when it last observed a change of the record;
+the holder stops well before another candidate may take over.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from spindle_operator.kube import ApiError, Json, Kube
 
 log = logging.getLogger(__name__)
 
-DURATION: Final = 15.0  # seconds after which others may take a lease that is not renewed
+DURATION: Final = 15.0  # seconds after which others may take a Lease that is not renewed
 DEADLINE: Final = 10.0  # seconds after the last renewal at which the holder stops
 RETRY: Final = 2.0  # seconds between attempts
 _JITTER: Final = 0.2
@@ -35,7 +35,7 @@ class Elector:
             kube: the API server.
             namespace: of the Lease.
             name: of the Lease.
-            identity: unique among all candidates that ever were: never only a host name.
+            identity: unique among all candidates, past ones included: not only a host name.
         """
         self._kube = kube
         self._namespace = namespace
@@ -47,26 +47,26 @@ class Elector:
 
     @property
     def leading(self) -> bool:
-        """Whether the lease is certainly still ours, by our own clock, without asking."""
+        """Whether this process certainly still holds the Lease, by its own clock, without a request."""
         return self._renewed_at is not None and time.monotonic() - self._renewed_at < DEADLINE
 
     async def acquire(self) -> None:
-        """Wait until the lease is ours."""
+        """Wait until this process holds the Lease."""
         holder = None
         while True:
             lease = await self._try_acquire()
             if self.leading:
-                log.info("leading as %s", self._identity)
+                log.info("leader as %s", self._identity)
                 metrics.LEADER.set(1)
                 return
             now_held_by = (lease or {}).get("spec", {}).get("holderIdentity")
             if now_held_by != holder:
                 holder = now_held_by
-                log.info("standing by; %s leads", holder or "nobody")
+                log.info("standby; the leader is %s", holder or "nobody")
             await asyncio.sleep(RETRY * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311 - no secret
 
     async def hold(self) -> None:
-        """Renew the lease; return when it is lost."""
+        """Renew the Lease; return when it is lost."""
         while True:
             await asyncio.sleep(RETRY)
             left = DEADLINE - (time.monotonic() - (self._renewed_at or 0.0))
@@ -76,10 +76,10 @@ class Elector:
                 break
         self._renewed_at = None
         metrics.LEADER.set(0)
-        log.error("the lease is lost")
+        log.error("the Lease is lost")
 
     async def release(self) -> None:
-        """Give the lease back, so that another candidate need not wait for it to run out."""
+        """Release the Lease, so that another candidate need not wait for its expiry."""
         if not self.leading:
             return
         self._renewed_at = None
@@ -89,12 +89,12 @@ class Elector:
             if lease is None or lease["spec"].get("holderIdentity") != self._identity:
                 return
             await self._write(lease, holder="", duration=1, timeout=RETRY)
-            log.info("gave the lease back")
+            log.info("released the Lease")
         except ApiError as error:
-            log.warning("the lease could not be given back: %s", error)
+            log.warning("the Lease could not be released: %s", error)
 
     async def _try_acquire(self) -> Json | None:
-        """Take the lease if it is free; returns it as it was seen, for whoever wants to know the holder."""
+        """Take the Lease if it is free; returns it as it was read, for its holder."""
         try:
             lease = await self._read(DEADLINE / 2)
             started = time.monotonic()
@@ -103,12 +103,12 @@ class Elector:
                 self._renewed_at = started
                 return None
             if self._is_free(lease, started):
-                # Ours from when we asked, not from when the answer came.
+                # Held since the request, not since the response.
                 await self._write(lease, holder=self._identity, duration=int(DURATION), timeout=DEADLINE / 2)
                 self._renewed_at = started
         except ApiError as error:
             if not error.conflict:
-                log.warning("the lease could not be read or written: %s", error)
+                log.warning("the Lease could not be read or written: %s", error)
             return None
         return lease
 
@@ -122,7 +122,7 @@ class Elector:
         return now - self._seen_at > float(spec.get("leaseDurationSeconds") or DURATION)
 
     async def _renew(self, left: float) -> bool | None:
-        """Renew once: True if done, False if somebody else holds the lease, None if it is worth another try."""
+        """Renew once: True if done, False if another candidate holds the Lease, None to retry."""
         asked = time.monotonic()
         try:
             lease = await self._read(left)
@@ -133,7 +133,7 @@ class Elector:
                 return None
             await self._write(lease, holder=self._identity, duration=int(DURATION), timeout=left)
         except ApiError as error:
-            log.warning("the lease could not be renewed: %s", error)
+            log.warning("the Lease could not be renewed: %s", error)
             return None
         self._renewed_at = asked
         return True
@@ -156,7 +156,7 @@ class Elector:
         await self._kube.request("POST", LEASE.path(self._namespace), body=body, timeout=DEADLINE / 2)
 
     async def _write(self, lease: Json, *, holder: str, duration: int, timeout: float) -> None:  # noqa: ASYNC109
-        """Replace the record if it is still the one that was read (its resourceVersion goes along)."""
+        """Replace the record if it has not changed since it was read (resourceVersion as precondition)."""
         body = {**lease, "spec": self._spec(lease.get("spec") or {}, holder, duration)}
         await self._kube.request("PUT", LEASE.path(self._namespace, self._name), body=body, timeout=timeout)
 

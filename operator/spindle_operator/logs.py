@@ -1,4 +1,4 @@
-"""Logs: a line for people, or JSON for machines."""
+"""Logs as text lines, or as JSON."""
 
 import logging
 import sys
@@ -6,8 +6,8 @@ from typing import Final
 
 import structlog
 
-# kopf reports each event's handler as succeeded; kafka-python reports each connection attempt. Both are noise here: what
-# went wrong with either comes back as an error that we log ourselves. aiohttp's server has a traceback for each bad request that anybody sends.
+# kopf reports each event's handler as succeeded; kafka-python reports each connection attempt. Both are noise: failures of
+# either come back as errors that the operator logs. aiohttp's server logs a traceback for each malformed request.
 _QUIET: Final = {
     "kopf.objects": logging.WARNING,
     "kopf": logging.WARNING,
@@ -44,7 +44,7 @@ def set_up(*, as_json: bool, level: int = logging.INFO) -> None:
 def _line(_: object, __: str, event: structlog.types.EventDict) -> str:
     """``2026-01-31T12:00:00Z warning  demo/kafka: …``, with the traceback below it if there is one."""
     stamp = str(event.get("timestamp", ""))[:19]
-    # Much of what is told was written by somebody else, an agent or a tenant: none of it is to look like a line of ours, or to steer a terminal.
+    # Agents and tenants write many of the logged texts: none of them may imitate a log line, or control a terminal.
     message = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(event["event"]))
     text = f"{stamp}Z {event.get('level', ''):<8} {message}"
     error = event.get("exc_info")

@@ -1,9 +1,9 @@
-"""One loop per KafkaCluster: wait → observe → plan → act → report, for ever.
+"""One loop per KafkaCluster: wait → observe → plan → act → report, endlessly.
 
-Events only wake it. It never ends by an error: it backs off and looks again. Nothing that matters is kept in memory.
+Events only wake it. An error never ends it: it backs off and tries again. No essential state is kept in memory.
 
-The finalizer is ours, not kopf's: kopf spawns no daemon for an object that is already being deleted, and lets its
-finalizer go at once; a KafkaCluster deleted while the operator was away would leave without its last passes.
+The finalizer is Spindle's, not kopf's: kopf starts no daemon for an object that is already being deleted, and removes its
+finalizer at once; a KafkaCluster that is deleted while the operator is down would vanish without its last passes.
 """
 
 import asyncio
@@ -35,31 +35,31 @@ from spindle_operator.report import Events, events_of, report
 log = logging.getLogger(__name__)
 
 FINALIZER: Final = f"{names.GROUP}/finalizer"
-DEBOUNCE: Final = 0.5  # seconds in which events gather before a pass
+DEBOUNCE: Final = 0.5  # seconds in which events are collected before a pass
 AGAIN: Final = 0.5  # seconds until the pass after one that changed something
 BACKOFF: Final = (1.0, 60.0)  # seconds after the first error, and at most
-RESTLESS: Final = 100  # passes in a row that changed something, after which something is wrong
-POLL: Final = (2.0, 15.0)  # seconds between looks while something is waited for, at first and at most
+RESTLESS: Final = 100  # consecutive passes with changes, after which something is wrong
+POLL: Final = (2.0, 15.0)  # seconds between passes while something is waited for, initially and at most
 LONGEST: Final = 240.0  # seconds of a pass
 AT_ONCE: Final = 1000  # actions of a pass
-SIDE_BY_SIDE: Final = 8  # passes of different clusters at one time: bounds memory and threads
+SIDE_BY_SIDE: Final = 8  # concurrent passes of different clusters: limits memory and threads
 
 Key = tuple[str, str]  # namespace, name
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What every loop needs.
+    """Shared by all loops.
 
     Attributes:
         image: the operator's own image, which preflight runs from.
-        leading: whether the lease is still ours.
+        leading: whether this process still holds the Lease.
         resync: seconds after which a pass runs without any event.
         kafka_timeout: seconds for one call to one broker.
-        agent_namespace: where the agents live; empty for none.
-        namespace: where the operator lives.
-        allowed: what KafkaClusters may ask for.
-        lost: called when a loop finds that the lease is gone.
+        agent_namespace: of the agents; empty for none.
+        namespace: of the operator.
+        allowed: settings that KafkaClusters may use beyond Kafka.
+        lost: called when a loop finds that the Lease is lost.
     """
 
     kube: Kube
@@ -78,7 +78,7 @@ class Setup:
 
 
 class Loops:
-    """All clusters' loops: started by the first event of a KafkaCluster, ended by its absence."""
+    """All clusters' loops: started by the first event of a KafkaCluster, ended when it is deleted."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -105,17 +105,17 @@ class Loops:
         self._loops[key].wake()
 
     def wake(self, namespace: str, name: str, *, urgent: bool = False) -> None:
-        """Something of this cluster changed. Of a cluster that is not there, nothing is to be done."""
+        """An object of this cluster changed; ignored if the cluster does not exist."""
         if loop := self._loops.get((namespace, name)):
             loop.wake(urgent=urgent)
 
     def wake_all(self) -> None:
-        """Something changed that any cluster may stand on (a node, say)."""
+        """Something changed that may affect any cluster (for example a node)."""
         for loop in self._loops.values():
             loop.wake()
 
     async def close(self) -> None:
-        """End all loops, in the middle of a pass if need be: any pass can be taken up again."""
+        """End all loops, in the middle of a pass if necessary: the next pass continues from any state."""
         self._closing = True
         tasks = [loop.task for loop in self._loops.values()]
         if self._watching is not None:
@@ -128,7 +128,7 @@ class Loops:
         if self._loops.get(key) is loop:
             del self._loops[key]
             metrics.CLUSTERS.set(len(self._loops))
-        # An event may have come between the loop's last look and its end (deleted and made again).
+        # An event may have arrived between the loop's last pass and its end (cluster deleted and recreated).
         if loop.pending and not self._closing:
             self.seen(*key)
 
@@ -151,18 +151,20 @@ class ClusterLoop:
         self._thread = concurrent.futures.ThreadPoolExecutor(1, f"plan-{self._label}")
         self._deciding: asyncio.Future[ReconcilePlan] | None = None
         self._from = 0  # the first action of the next batch
-        self._taken: frozenset[tuple[str, str]] = frozenset()  # objects in the way of the last pass
-        self._idle = 0  # passes in a row that got nothing done although something is to be done
-        self._streak = 0  # passes in a row that changed something
+        self._taken: frozenset[tuple[str, str]] = (
+            frozenset()
+        )  # foreign objects with needed names, found by the last pass
+        self._idle = 0  # consecutive passes that had something to do and achieved nothing
+        self._streak = 0  # consecutive passes with changes
         self.task = asyncio.create_task(self._run(), name=f"cluster {self._label}")
 
     @property
     def pending(self) -> bool:
-        """Whether an event waits to be looked into."""
+        """Whether an event is pending."""
         return self._wakeup.is_set()
 
     def wake(self, *, urgent: bool = False) -> None:
-        """Ask for a pass soon; an urgent one waits neither for more events nor for the end of a pause."""
+        """Request a pass soon; an urgent one waits neither for more events nor for the end of a pause."""
         self._wakeup.set()
         if urgent:
             self._alarm.set()
@@ -178,13 +180,13 @@ class ClusterLoop:
                         pause = await self._timed()
                     failures = 0
                 except _ClusterGoneError:
-                    log.info("%s is gone", self._label)
+                    log.info("%s is deleted", self._label)
                     return
                 except LeadershipLostError:
                     self._setup.lost()
                     return
                 except Exception as error:  # noqa: BLE001 - the loop never ends by an error
-                    # Whatever it is, the next pass starts from what is then: there is no state to be broken.
+                    # Any error: the next pass starts from the state observed then; there is no state in memory to corrupt.
                     failures += 1
                     pause = backoff(failures)
                     await self._failed(error, pause, first=failures == 1)
@@ -196,11 +198,11 @@ class ClusterLoop:
             await asyncio.shield(self._kafka.shutdown())
 
     async def _wait(self, pause: float, *, patient: bool) -> None:
-        """Waiting for an event, or for the pause to end; then let events gather.
+        """Wait for an event, or for the end of the pause; then collect further events.
 
         Args:
             pause: seconds.
-            patient: wait the whole pause, whatever happens but an alarm: the last pass failed.
+            patient: wait the whole pause unless an urgent event arrives: the last pass failed.
         """
         if await _comes(self._alarm if patient else self._wakeup, pause):
             self._idle = min(self._idle, 1)
@@ -209,7 +211,7 @@ class ClusterLoop:
         self._alarm.clear()
 
     async def _timed(self) -> float:
-        """One pass, counted. Returns the seconds after which the next one is due without any event."""
+        """One pass, counted in metrics. Returns the seconds after which the next one is due without an event."""
         started = time.monotonic()
         outcome, limit = "failed", asyncio.timeout(LONGEST)
         try:
@@ -219,14 +221,14 @@ class ClusterLoop:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise PassTooLongError(f"it was not over after {LONGEST:.0f} s, and was ended") from None
+            raise PassTooLongError(f"it did not finish within {LONGEST:.0f} s, and was cancelled") from None
         finally:
             metrics.RECONCILES.labels(self._label, outcome).inc()
             metrics.DURATION.labels(self._label).observe(time.monotonic() - started)
         return self._next(results, settled=settled)
 
     async def _pass(self, started: float) -> tuple[list[Result], bool]:
-        """One pass. Returns what was done, and whether nothing is being waited for."""
+        """One pass. Returns what was done, and whether nothing waits."""
         setup = self._setup
         cluster = await self._cluster()
         seen = await observe(
@@ -241,10 +243,10 @@ class ClusterLoop:
             cache=self._cache,
             taken=self._taken,
         )
-        # In a thread: with thousands of partitions it takes a while, and the lease must be renewed meanwhile.
+        # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.
         wanted = await self._decided(seen.snapshot)
         if setup.leading():
-            # What was seen is told before anything is done about it: a call to a broker that hangs takes seconds.
+            # The status is written before the actions: a call to a hung broker takes seconds.
             await setup.events.post(self._namespace, wanted.events)
         actor = Actor(setup.kube, cluster, self._kafka, setup.leading, owners_of(seen.snapshot))
         results = await actor.run(self._batch(wanted.actions))
@@ -268,7 +270,7 @@ class ClusterLoop:
         await setup.events.post(self._namespace, events_of(cluster, results))
         metrics.observe_status(self._label, wanted.status, wanted.broker_statuses, wanted.rebalance_statuses)
         if written.done:
-            # Something moved, if only in Kafka or on a disk; our own words wake nobody, so look again soon.
+            # Something changed, if only in Kafka or on a disk; the operator's own writes wake no loop, so run again soon.
             self._idle = 0
         if results or written.done:
             log.info(sentence(self._label, results, written.done, time.monotonic() - started))
@@ -279,34 +281,34 @@ class ClusterLoop:
         return results, wanted.settled and not written.skipped
 
     async def _decided(self, snapshot: ClusterSnapshot) -> ReconcilePlan:
-        """The plan, from a thread of this cluster's own: one that takes long takes none from others, and is not made twice at once."""
+        """The plan, computed in a thread of this cluster: a slow one does not block others, and does not run twice at once."""
         if self._deciding is not None and not self._deciding.done():
             raise PassTooLongError(
-                "what is to be done is still being worked out from an earlier look: the cluster is too large"
+                "the plan of an earlier pass is still being computed: the cluster is too large"
             )
         loop = asyncio.get_running_loop()
         self._deciding = loop.run_in_executor(self._thread, self._setup.decide, snapshot, time.time())
         return await asyncio.shield(self._deciding)
 
     def _batch(self, actions: Sequence[Action]) -> Sequence[Action]:
-        """What of a long list is done in this pass; the rest follows, and other clusters have their turn in between."""
+        """The batch of a long list for this pass; the rest follows, and passes of other clusters run in between."""
         if self._from >= len(actions):
             self._from = 0
         return actions[self._from : self._from + AT_ONCE]
 
     def _after(self, actions: Sequence[Action], results: list[Result]) -> None:
-        """Where the next batch begins: at the start, but behind what was all refused, so that it does not keep the rest from its turn for ever."""
+        """Start of the next batch: the beginning, or behind a batch in which every action was rejected, so that it does not block the rest forever."""
         whole = len(actions) > AT_ONCE and len(results) == len(self._batch(actions))
         stuck = whole and not any(result.changed for result in results)
         self._from = self._from + AT_ONCE if stuck else 0
 
     def _next(self, results: list[Result], *, settled: bool) -> float:
-        """Seconds until the next pass if no event comes: at once after progress, later and later without any."""
-        # A name that is taken ended the pass early; the next one goes on without it.
+        """Seconds until the next pass without an event: short after progress, increasing without."""
+        # A taken name ended the pass early; the next one continues without it.
         if any(result.changed or result.outcome == TAKEN for result in results):
             self._idle = 0
             self._streak += 1
-            # A plan that never comes to rest would be a fault; it must not become a burden on the API server as well.
+            # A plan that never settles is a bug; it must not overload the API server as well.
             return AGAIN if self._streak < RESTLESS else backoff(self._streak - RESTLESS + 1)
         self._streak = 0
         self._idle = 0 if settled and not results else self._idle + 1
@@ -314,11 +316,11 @@ class ClusterLoop:
             return backoff(self._idle)
         if settled:
             return self._setup.resync * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
-        # What is waited for is often in Kafka (a broker that catches up), which sends no events.
+        # The awaited change is often in Kafka (a broker that catches up), which sends no events.
         return min(backoff(self._idle, first=POLL[0]), POLL[1], self._setup.resync)
 
     async def _cluster(self) -> Json:
-        """The KafkaCluster, with our finalizer on it unless it is being deleted."""
+        """The KafkaCluster, with Spindle's finalizer unless it is being deleted."""
         cluster = await self._setup.kube.find(KAFKA_CLUSTER, self._namespace, self._name)
         if cluster is None:
             raise _ClusterGoneError
@@ -327,20 +329,20 @@ class ClusterLoop:
         finalizers = meta.get("finalizers") or []
         if meta.get("deletionTimestamp"):
             if FINALIZER not in finalizers:
-                raise _ClusterGoneError  # it waits for somebody else's finalizer; our part is done
+                raise _ClusterGoneError  # only finalizers of others are left
             return cluster
         if FINALIZER not in finalizers:
             return await self._set_finalizers(cluster, [*finalizers, FINALIZER])
         return cluster
 
     async def _let_go(self, cluster: Json) -> None:
-        """Take our finalizer off."""
-        # Our own statuses were written since the cluster was read, so its resourceVersion is old.
+        """Remove Spindle's finalizer."""
+        # The operator wrote the status since it read the cluster, so the resourceVersion is old.
         fresh = await self._setup.kube.find(KAFKA_CLUSTER, self._namespace, self._name)
         if fresh is not None and fresh["metadata"]["uid"] == cluster["metadata"]["uid"]:
             left = [name for name in fresh["metadata"].get("finalizers") or [] if name != FINALIZER]
             await self._set_finalizers(fresh, left)
-            log.info("%s is deleted: nothing is left to do for it", self._label)
+            log.info("%s is deleted: clean-up is complete", self._label)
 
     async def _set_finalizers(self, cluster: Json, finalizers: list[str]) -> Json:
         meta = cluster["metadata"]
@@ -356,14 +358,14 @@ class ClusterLoop:
         if isinstance(error, PassTooLongError):
             await self._tell(
                 "ReconcileTimeout",
-                f"A pass failed: {error}. Other clusters go on; this one is tried again later and later",
+                f"A pass failed: {error}. Other clusters are not affected; this one is retried with increasing pauses",
             )
         elif not expected:
-            text = f"Reconciling failed by an error in the operator ({text}); its log says more"
+            text = f"Reconciliation failed with an error in the operator ({text}); see its log"
             await self._tell("ReconcileFailed", text)
 
     async def _tell(self, reason: str, text: str) -> None:
-        """A pass that fails must be seen by whoever looks at the KafkaCluster, not only in our log."""
+        """Report a failed pass in the KafkaCluster's status, not only in the log."""
         try:
             cluster = await self._setup.kube.find(KAFKA_CLUSTER, self._namespace, self._name)
         except ApiError:
@@ -374,15 +376,15 @@ class ClusterLoop:
 
 
 class PassTooLongError(Exception):
-    """A pass was ended, or not begun, because one takes too long."""
+    """A pass was cancelled, or not started, because one takes too long."""
 
 
 class _ClusterGoneError(Exception):
-    """There is no such KafkaCluster, or none that waits for us."""
+    """The KafkaCluster does not exist, or needs nothing from the operator."""
 
 
 async def _comes(event: asyncio.Event, seconds: float) -> bool:
-    """Whether an event is set within so many seconds."""
+    """Whether an event is set within this many seconds."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -392,12 +394,12 @@ async def _comes(event: asyncio.Event, seconds: float) -> bool:
 
 
 def backoff(failures: int, first: float = BACKOFF[0]) -> float:
-    """Seconds to wait after this many fruitless passes in a row."""
+    """Seconds to wait after this many consecutive passes without progress."""
     return float(min(BACKOFF[1], first * 2 ** min(failures - 1, 16)))
 
 
 def brief(text: str, most: int = 300) -> str:
-    """A text short enough for a line."""
+    """A text cut to one line."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -1,7 +1,7 @@
-"""``spindle-operator``: ends on SIGTERM from its first moment on.
+"""``spindle-operator``: handles SIGTERM from its first moment.
 
-The operator proper is imported only by ``main``: that takes seconds, on a busy machine many, and a container's first process
-does not even receive the signals that it has no handler for.
+Only ``main`` imports the operator itself: the import takes seconds, on a busy machine many, and a container's process with PID 1
+does not receive signals that it has no handler for.
 """
 
 import asyncio
@@ -15,18 +15,22 @@ from spindle_operator.options import parse
 
 def main() -> None:
     """Entry point."""
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the loop runs and takes it over
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the event loop runs and replaces it
     options = parse(sys.argv[1:])
 
     from spindle_operator import logs, service  # noqa: PLC0415 - see the module's docstring
 
     logs.set_up(as_json=options.json_logs)
-    where = f"namespaces {', '.join(options.namespaces)}" if options.namespaces else "all namespaces"
-    agents = f"agents live in {options.agent_namespace}" if options.agent_namespace else "there are no agents"
-    logging.getLogger(__name__).info("starting, serving %s; %s", where, agents)
+    where = ", ".join(options.namespaces) if options.namespaces else "all"
+    agents = (
+        f"agents are in namespace {options.agent_namespace}"
+        if options.agent_namespace
+        else "there are no agents"
+    )
+    logging.getLogger(__name__).info("starting; managed namespaces: %s; %s", where, agents)
     code = asyncio.run(service.run(options))
     logging.shutdown()
-    # Threads that still wait for a broker's answer must not hold up the exit.
+    # Threads that still wait for a broker must not delay the exit.
     os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""What the operator tells Prometheus about itself and about the clusters that it looks after."""
+"""Prometheus metrics of the operator and of the clusters that it manages."""
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping
@@ -13,41 +13,41 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 RECONCILES: Final = Counter("spindle_reconciles", "Finished passes.", ["cluster", "outcome"])
 DURATION: Final = Histogram(
     "spindle_reconcile_duration_seconds",
-    "How long a pass took.",
+    "Duration of a pass.",
     ["cluster"],
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
-ACTIONS: Final = Counter("spindle_actions", "Actions carried out.", ["type", "outcome"])
-CLUSTERS: Final = Gauge("spindle_clusters", "KafkaClusters that are looked after.")
+ACTIONS: Final = Counter("spindle_actions", "Executed actions.", ["type", "outcome"])
+CLUSTERS: Final = Gauge("spindle_clusters", "KafkaClusters that the operator manages.")
 CLOCKS: Final = Gauge(
     "spindle_node_clock_ahead_seconds",
-    "By how much the clock of an agent's node is ahead of the operator's.",
+    "Seconds by which the clock of an agent's node is ahead of the operator's.",
     ["node"],
 )
-LEADER: Final = Gauge("spindle_leader", "1 while this replica leads.")
-WAITING: Final = Gauge("spindle_waiting", "Actions that are held back.", ["cluster", "reason"])
+LEADER: Final = Gauge("spindle_leader", "1 while this replica is the leader.")
+WAITING: Final = Gauge("spindle_waiting", "Actions that wait for something.", ["cluster", "reason"])
 BROKERS: Final = Gauge("spindle_brokers", "Brokers by state.", ["cluster", "state"])
 DISKS: Final = Gauge("spindle_disks", "Disks by state.", ["cluster", "state"])
-USAGE_LEVELS: Final = Gauge("spindle_disk_usage_level", "Disks by level of disk usage.", ["cluster", "level"])
+USAGE_LEVELS: Final = Gauge("spindle_disk_usage_level", "Disks by usage level.", ["cluster", "level"])
 START: Final = Gauge(
     "spindle_broker_start_seconds",
-    "How long the broker that runs took from its start until it was in sync.",
+    "Seconds from the start of the running broker until it was in sync.",
     ["cluster", "broker", "kind"],
 )
 LOADING: Final = Gauge(
-    "spindle_broker_logs_to_load", "Logs that a starting broker has still to load.", ["cluster", "broker"]
+    "spindle_broker_logs_to_load", "Logs that a starting broker still has to load.", ["cluster", "broker"]
 )
-REBALANCES: Final = Gauge("spindle_rebalances", "KafkaRebalances that are not over.", ["cluster", "phase"])
+REBALANCES: Final = Gauge("spindle_rebalances", "KafkaRebalances that have not ended.", ["cluster", "phase"])
 REBALANCED: Final = Gauge(
-    "spindle_rebalance_moved_bytes", "Bytes moved of the KafkaRebalance that is carried out.", ["cluster"]
+    "spindle_rebalance_moved_bytes", "Bytes moved by the KafkaRebalance in progress.", ["cluster"]
 )
 KAFKA_FAILURES: Final = Counter(
-    "spindle_kafka_call_failures", "Questions to Kafka that were not answered.", ["cluster", "error"]
+    "spindle_kafka_call_failures", "Failed requests to Kafka.", ["cluster", "error"]
 )
 
 
 class Ages(Collector):
-    """Ages, which grow between scrapes and so are worked out when asked for."""
+    """Ages, which grow between scrapes and so are computed at each scrape."""
 
     def __init__(self, name: str, text: str, label: str, ages: Callable[[], Mapping[str, float]]) -> None:
         self._name, self._text, self._label, self._ages = name, text, label, ages
@@ -60,7 +60,7 @@ class Ages(Collector):
         yield family
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: keeps registration from asking before there is anything to say."""
+        """Nothing: keeps registration from collecting before there are values."""
         return []
 
 
@@ -88,7 +88,7 @@ def observe_status(
 
 
 def clocks(ahead: Mapping[str, float]) -> None:
-    """Set by how many seconds nodes' clocks are ahead of this one; a node that is not named is gone."""
+    """Set the seconds by which nodes' clocks are ahead of this one; removes nodes that are not listed."""
     for family in CLOCKS.collect():
         for sample in family.samples:
             if sample.labels["node"] not in ahead:
@@ -98,7 +98,7 @@ def clocks(ahead: Mapping[str, float]) -> None:
 
 
 def forget(cluster: str) -> None:
-    """Drop a cluster that is gone."""
+    """Remove the metrics of a deleted cluster."""
     for metric in (
         WAITING,
         BROKERS,
@@ -138,7 +138,7 @@ def _fill(gauge: Gauge, cluster: str, values: Iterable[str]) -> None:
 
 
 def _label_sets(metric: Any, cluster: str) -> list[tuple[str, ...]]:
-    """Label values of a metric's children that belong to a cluster (its first label)."""
+    """Label values of a metric's children for a cluster (the first label)."""
     names = metric._labelnames  # noqa: SLF001 - the library offers no other way to list children
     found = {
         tuple(sample.labels[name] for name in names)

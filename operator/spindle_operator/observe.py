@@ -1,4 +1,4 @@
-"""One look at everything that a pass decides on: lists afresh, raw, paginated; what cannot be read is unknown."""
+"""One observation of everything that a pass decides on: fresh, raw, paginated lists; what cannot be read is unknown."""
 
 import asyncio
 import base64
@@ -54,13 +54,13 @@ from spindle_operator.rebalance_cache import RebalanceCache
 log = logging.getLogger(__name__)
 
 _ENTROPY: Final = 32
-# Of all lists of one namespace in one look; a cluster of as many disks as there may be takes about half of it.
+# Bytes of all lists of one namespace in one observation; a cluster with the maximum number of disks needs about half.
 _LOOK: Final = 96 << 20
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A snapshot, and what it could not be told.
+    """A snapshot, and what could not be read.
 
     Attributes:
         problems: resource kind → why it could not be read; the snapshot's ``unknown`` are these keys.
@@ -83,7 +83,7 @@ async def observe(
     cache: RebalanceCache | None = None,
     taken: Collection[tuple[str, str]] = (),
 ) -> Seen:
-    """Look at one KafkaCluster's world.
+    """Observe everything that concerns one KafkaCluster.
 
     Args:
         kube: the API server.
@@ -91,11 +91,11 @@ async def observe(
         image: the operator's own image, which preflight runs from.
         executor: the connection to this cluster's Kafka.
         watch: of the agents; None if there are none.
-        operator_namespace: where the operator lives.
+        operator_namespace: of the operator.
         rebalance_image: of the rebalance job; empty if there is none.
-        allowed: what KafkaClusters may ask for; None for what is harmless.
+        allowed: settings that KafkaClusters may use beyond Kafka; None for the harmless defaults.
         cache: the KafkaRebalances that were read before.
-        taken: kind and name of objects that were in the way of the pass before, which no list has.
+        taken: kind and name of foreign objects that the previous pass met under needed names; no list contains them.
     """
     meta = cluster["metadata"]
     name, namespace = meta["name"], meta["namespace"]
@@ -105,14 +105,14 @@ async def observe(
 
     async def read(kind: Kind, where: str | None, selector: str | None) -> list[Json]:
         try:
-            # What belongs to no namespace is no tenant's to make.
+            # Tenants cannot create cluster-scoped objects.
             return await kube.items(kind, where, selector=selector, within=within if where else None)
         except ApiError as error:
             problems[kind.plural] = str(error)
             log.warning("%s cannot be read for %s/%s: %s", kind.plural, namespace, name, error)
             return []
 
-    # Kinds that are small, or that Spindle did not make itself, are read whole; the rest by label.
+    # Small kinds, and those that Spindle does not create, are read completely; the rest by label.
     reads = asyncio.gather(
         read(POD, namespace, mine),
         read(CLAIM, namespace, None),
@@ -157,7 +157,7 @@ async def observe(
             name,
             namespace,
             pods,
-            # With somebody else's certificate nobody is asked who Kafka is.
+            # Kafka is not contacted with a certificate that is not Spindle's.
             [secret for secret in secrets if objects.owned_by(secret, cluster)],
             known="pods" not in problems,
         ),
@@ -209,7 +209,7 @@ async def observe(
 
 
 def _specs(cluster: Json, config_maps: Sequence[Json]) -> list[KafkaClusterSpec]:
-    """The spec that is asked for, if it is understood, and the one on record."""
+    """The requested spec, if it is valid, and the one on record."""
     meta = cluster["metadata"]
     wanted = names.pools_map(meta["name"])
     record = next((found for found in config_maps if found["metadata"]["name"] == wanted), None)
@@ -217,19 +217,19 @@ def _specs(cluster: Json, config_maps: Sequence[Json]) -> list[KafkaClusterSpec]
     try:
         found.insert(0, KafkaClusterSpec.model_validate(cluster.get("spec") or {}))
     except ValidationError:
-        log.debug("the spec of %s is not understood", meta["name"])
+        log.debug("the spec of %s cannot be parsed", meta["name"])
     return [spec for spec in found if spec is not None]
 
 
 def _job_kinds(cluster: Json, image: str) -> tuple[Kind, ...]:
-    """What the rebalance job consists of; nothing where there is none."""
+    """Objects of the rebalance job; empty if there is none."""
     engine = ((cluster.get("spec") or {}).get("rebalance") or {}).get("engine") or {}
     wanted = image or engine.get("image")
     return (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, CRON_JOB, JOB) if wanted else ()
 
 
 def _told_taken(cluster: Json) -> set[tuple[str, str]]:
-    """The objects in the way that the status names: what was seen once is looked at again, whoever leads by now."""
+    """Foreign objects under needed names that the status lists: a new leader checks them again, too."""
     waiting = (cluster.get("status") or {}).get("waiting") or ()
     things = (str(wait.get("object")) for wait in waiting if wait.get("reason") in REASONS)
     parts = (thing.split("/") for thing in things)
@@ -237,7 +237,7 @@ def _told_taken(cluster: Json) -> set[tuple[str, str]]:
 
 
 async def _named(kube: Kube, namespace: str, taken: Collection[tuple[str, str]]) -> list[Json]:
-    """Objects by kind and name, of Secrets the metadata alone. One that cannot be read is found out about when it is to be made."""
+    """Objects by kind and name; of Secrets only the metadata. One that cannot be read is detected when Spindle tries to create it."""
 
     async def find(kind: str, name: str) -> Json | None:
         try:
@@ -269,7 +269,7 @@ async def _rebalances(
 def belongs(claim: Mapping[str, Any], cluster: str) -> bool:
     """Whether a claim carries the cluster's label, or has a name that only its disks have.
 
-    The name counts too: a label is easily lost, a disk with data must not be.
+    The name counts, too: a label is easily lost, and a disk with data must not be overlooked.
     """
     meta = claim["metadata"]
     label = (meta.get("labels") or {}).get(names.LABEL_CLUSTER)
@@ -284,7 +284,7 @@ def _of_cluster(broker: Mapping[str, Any], cluster: str) -> bool:
 
 
 def _by_id(brokers: Sequence[Json]) -> dict[int, Json]:
-    """KafkaBrokers by the id that they say."""
+    """KafkaBrokers by the id in their spec."""
     ids = ((broker, (broker.get("spec") or {}).get("id")) for broker in brokers)
     return {node_id: broker for broker, node_id in ids if isinstance(node_id, int)}
 
@@ -294,7 +294,7 @@ def _node_id(cluster: str, pod: Mapping[str, Any]) -> int | None:
 
 
 def _rights_open(cluster: str, secrets: Sequence[Json]) -> bool:
-    """Whether it is not settled yet that the admin principal got its ACLs: noted on its Secret, once and for all."""
+    """Whether it still has to be checked that the admin principal has its ACLs; an annotation of its Secret records that permanently."""
     wanted = names.admin_secret(cluster)
     return any(
         secret["metadata"]["name"] == wanted
@@ -304,7 +304,7 @@ def _rights_open(cluster: str, secrets: Sequence[Json]) -> bool:
 
 
 def secret_view(secret: Mapping[str, Any]) -> SecretView:
-    """A Secret without its secrets: the public facts only, so that keys stay out of the core and of its errors."""
+    """A Secret without its secrets: only the public facts, so that keys never reach the core and its error messages."""
     data = secret.get("data") or {}
     name, bundle = secret["metadata"]["name"], _decoded(data, "ca.crt")
     return SecretView(
@@ -343,14 +343,14 @@ def _trust(secret: str, bundle: bytes | None) -> tuple[str, ...]:
     try:
         return ca.fingerprints(bundle) if bundle else ()
     except ValueError:
-        log.warning("%s holds authorities that cannot be read", secret)
+        log.warning("%s holds CA certificates that cannot be read", secret)
         return ()
 
 
 def access(
     cluster: str, namespace: str, pods: Sequence[Json], secrets: Sequence[Json], *, known: bool = True
 ) -> Access | str:
-    """How to reach the cluster's Kafka, or a sentence saying why there is no point in trying."""
+    """How to connect to the cluster's Kafka, or why that is not possible yet, as a sentence."""
     if not known:
         return "the pods could not be read"
     running = sorted(
@@ -375,7 +375,7 @@ def access(
 
 
 def _runs_kafka(pod: Mapping[str, Any]) -> bool:
-    """Whether this is a broker's pod whose Kafka container runs at this moment."""
+    """Whether this is a broker's pod whose Kafka container is running."""
     if (pod["metadata"].get("labels") or {}).get(names.LABEL_ROLE) != names.ROLE_BROKER:
         return False
     statuses = (pod.get("status") or {}).get("containerStatuses") or []

@@ -18,11 +18,11 @@ class Options:
     """The command line.
 
     Attributes:
-        namespaces: those to serve; empty for all.
+        namespaces: to manage; empty for all.
         image: the operator's own image.
-        agent_namespace: where the agents live; empty for none.
+        agent_namespace: of the agents; empty for none.
         rebalance_image: of the rebalance job; empty for no job.
-        allowed: what KafkaClusters may ask for.
+        allowed: settings that KafkaClusters may use beyond Kafka.
     """
 
     namespaces: list[str]
@@ -42,18 +42,18 @@ def parse(arguments: list[str]) -> Options:
     """Read the command line; each option's default can come from the environment (``SPINDLE_PORT`` and so on)."""
     env = os.environ
     parser = argparse.ArgumentParser(
-        prog="spindle-operator", description="Kafka on many disks and many racks."
+        prog="spindle-operator", description="Operator for Apache Kafka on many disks and many racks."
     )
     parser.add_argument(
         "--namespace",
         action="append",
         default=[name for name in env.get("SPINDLE_NAMESPACES", "").split(",") if name] or None,
-        help="serve this namespace only; may be given more than once (default: all)",
+        help="manage this namespace only; repeatable (default: all)",
     )
     parser.add_argument(
         "--lease-namespace",
         default=env.get("SPINDLE_LEASE_NAMESPACE") or own_namespace(),
-        help="where the leader's Lease lives (default: this pod's namespace)",
+        help="namespace of the leader election Lease (default: this pod's namespace)",
     )
     parser.add_argument(
         "--identity",
@@ -63,17 +63,17 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument(
         "--image",
         default=env.get("SPINDLE_IMAGE", ""),
-        help="this operator's image, which Kafka's pods start from too",
+        help="this operator's image, also used by init containers of Kafka pods",
     )
     parser.add_argument(
         "--agent-namespace",
         default=env.get("SPINDLE_AGENT_NAMESPACE", ""),
-        help="where the agents live; they get their certificates there (default: there are no agents)",
+        help="namespace of the agents and their certificates (default: no agents)",
     )
     parser.add_argument(
         "--rebalance-image",
         default=env.get("SPINDLE_REBALANCE_IMAGE", ""),
-        help="image of the rebalance job, where a KafkaCluster names none (default: there is no such job)",
+        help="image of the rebalance job if a KafkaCluster sets none (default: no job)",
     )
     parser.add_argument(
         "--json-logs", action="store_true", default=env.get("SPINDLE_JSON_LOGS", "").lower() in ("1", "true")
@@ -89,19 +89,19 @@ def parse(arguments: list[str]) -> Options:
         "--kafka-timeout",
         type=float,
         default=float(env.get("SPINDLE_KAFKA_TIMEOUT", "5")),
-        help="seconds that one call to one broker may take",
+        help="timeout in seconds of one request to one broker",
     )
     parser.add_argument(
         "--allow",
         type=_allowed,
         default=env.get("SPINDLE_ALLOW") or "{}",
-        help="what KafkaClusters may ask for, as JSON: images, jvmOptions, classes, annotations (default: what is harmless)",
+        help="settings that KafkaClusters may use beyond Kafka, as JSON: images, jvmOptions, classes, annotations (default: harmless ones)",
     )
     args = parser.parse_args(arguments)
     return Options(
         namespaces=args.namespace or [],
         lease_namespace=args.lease_namespace,
-        # Random: a process that is killed and started again in the same pod must not take itself for its forerunner.
+        # Random: a process that is restarted in the same pod must not mistake itself for its predecessor.
         identity=f"{args.identity}_{secrets.token_hex(4)}",
         image=args.image,
         agent_namespace=args.agent_namespace,
@@ -122,7 +122,7 @@ def _allowed(text: str) -> Allowed:
 
 
 def own_namespace() -> str:
-    """The namespace that this pod runs in; ``default`` outside of a cluster."""
+    """The namespace that this pod runs in; ``default`` outside of Kubernetes."""
     if namespace := os.environ.get("POD_NAMESPACE"):
         return namespace
     return _NAMESPACE.read_text().strip() if _NAMESPACE.is_file() else "default"

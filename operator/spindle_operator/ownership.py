@@ -1,8 +1,8 @@
-"""Whose the fields are that a POST set.
+"""Field ownership after a POST.
 
-Server-side apply takes a field away only if nobody but the applier owns it, and the API server keeps what we created and what we apply
-as two owners (operations ``Update`` and ``Apply`` of one field manager). Without this a field that a Create set, or an entry of a list,
-could never be taken away again.
+Server-side apply removes a field only if the applier is its only owner, and the API server records a create and an apply of one
+field manager as two owners (operations ``Update`` and ``Apply``). Without this module a field or list entry that a create has set
+could never be removed by an apply.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,15 +16,15 @@ _ANNOTATIONS: Final = "f:annotations"
 
 
 def taken_over(managed: Iterable[Entry], *, spec_only: bool = True) -> list[Entry] | None:
-    """``metadata.managedFields`` in which what our Create set belongs to our apply.
+    """``metadata.managedFields`` in which the fields of Spindle's create belong to its apply.
 
     Args:
-        managed: what the API server answered.
-        spec_only: of its metadata nothing; else labels, owners and annotations, too, but for annotations of our own domain: those are set by
-            patches as well, and an apply must not take them away.
+        managed: as returned by the API server.
+        spec_only: leave metadata out; else labels, owners and annotations are included, except annotations of Spindle's domain: patches set
+            those as well, and an apply must not remove them.
 
     Returns:
-        None where it does so already.
+        None if no change is needed.
     """
     entries = list(managed)
     split = _spec if spec_only else _all
@@ -44,13 +44,13 @@ def taken_over(managed: Iterable[Entry], *, spec_only: bool = True) -> list[Entr
 
 
 def _spec(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What goes over to our apply, and what stays."""
+    """Fields that move to Spindle's apply, and fields that stay."""
     stays = {key: value for key, value in fields.items() if key != "f:spec"}
     return {key: fields[key] for key in ("f:spec",) if key in fields}, stays
 
 
 def _all(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The same, of labels, owners and other people's annotations as well."""
+    """The same, including labels, owners and annotations outside Spindle's domain."""
     meta = fields.get(_META) or {}
     notes = meta.get(_ANNOTATIONS) or {}
     own = {key: value for key, value in notes.items() if key.startswith(f"f:{names.GROUP}/") or key == "."}

@@ -1,4 +1,4 @@
-"""Orders about the controllers' quorum: one voter more, or one less."""
+"""Changes of the controllers' quorum: add or remove one voter."""
 
 import base64
 import uuid
@@ -14,9 +14,9 @@ _VOTER_NOT_FOUND: Final = 127
 
 
 def add_voter(link: Connection, cluster_id: str, node_id: int, directory_id: str, host: str) -> None:
-    """Make a controller that reads along a voter; one that is a voter already is no error.
+    """Make an observer a voter (AddRaftVoter, KIP-853); one that is a voter already is not an error.
 
-    The answer comes when that is committed. One that does not come in time leaves it open; the quorum tells the next look.
+    The response arrives after the commit. If it does not arrive in time, the outcome is unknown; the next pass reads the quorum.
     """
     listener = AddRaftVoterRequest.Listener(
         name=names.LISTENER_CONTROLLER, host=host, port=names.PORT_CONTROLLER
@@ -36,7 +36,7 @@ def add_voter(link: Connection, cluster_id: str, node_id: int, directory_id: str
 
 
 def remove_voter(link: Connection, cluster_id: str, node_id: int, directory_id: str) -> None:
-    """Take a voter out of the quorum, by its id and its disk's; one that is none any more is no error."""
+    """Remove a voter by id and directory id (RemoveRaftVoter, KIP-853); one that is no longer a voter is not an error."""
     answer = link.send(
         RemoveRaftVoterRequest(
             cluster_id=cluster_id, voter_id=node_id, voter_directory_id=_uuid(directory_id)
@@ -48,5 +48,5 @@ def remove_voter(link: Connection, cluster_id: str, node_id: int, directory_id: 
 
 
 def _uuid(text: str) -> uuid.UUID:
-    """A directory id as the library's messages take it."""
+    """A directory id in the type of the library's messages."""
     return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))

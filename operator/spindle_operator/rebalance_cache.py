@@ -1,6 +1,6 @@
-"""KafkaRebalances of one cluster: their metadata is listed in each pass, one is read whole only when it has changed.
+"""KafkaRebalances of one cluster: each pass lists their metadata, and reads one completely only when it has changed.
 
-One may have two thousand moves, a few hundred kilobytes; of those that are over, nobody needs the moves any more.
+One can have two thousand moves, a few hundred kilobytes; the moves of ended ones are not needed any more.
 """
 
 from dataclasses import dataclass, field
@@ -11,20 +11,22 @@ from spindle.proposals.proposal import ProposalPhase
 from spindle_operator.kinds import KAFKA_REBALANCE
 from spindle_operator.kube import Json, Kube
 
-# Open at one time: there is seldom more than one. Whoever may make them can make thousands, and each takes its time in every pass, and memory.
+# Open ones considered at a time; there is seldom more than one. A user may create thousands, and each costs memory, and time in every pass.
 _MOST: Final = 32
 _OVER: Final = frozenset(str(phase) for phase in ProposalPhase if phase.over)
 
 
 @dataclass
 class RebalanceCache:
-    """What was read. It may be lost at any time: then all is read again."""
+    """Cache of KafkaRebalances that were read. It can be dropped at any time: then all are read again."""
 
     _read: dict[str, Json] = field(default_factory=dict)  # by UID
-    _others: set[str] = field(default_factory=set)  # UIDs of other clusters' ones: whose one is never changes
+    _others: set[str] = field(
+        default_factory=set
+    )  # UIDs of those of other clusters: spec.cluster never changes
 
     async def look(self, kube: Kube, namespace: str, cluster: str) -> list[Json]:
-        """This cluster's KafkaRebalances as they are now.
+        """The present KafkaRebalances of this cluster.
 
         Raises:
             ApiError: they cannot be listed or read.
@@ -35,7 +37,7 @@ class RebalanceCache:
         self._others &= uids
         self._read = {uid: known for uid, known in self._read.items() if uid in uids}
         still_open = 0
-        # The oldest first: what is being carried out is never left out for one that came later. The others' turn comes when these are over.
+        # The oldest first: one in progress is never skipped for a newer one. The others follow when these have ended.
         for each in sorted(listed, key=_age):
             if still_open >= _MOST:
                 break
@@ -58,7 +60,7 @@ class RebalanceCache:
 
 
 def _short(obj: Json) -> Json:
-    """Without what nobody looks at."""
+    """Without unused fields."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     if not _is_over(obj):
         return {**obj, "metadata": meta}

@@ -1,4 +1,4 @@
-"""Say what is: statuses by server-side apply, only where they differ from what stands there, and events."""
+"""Writes statuses by server-side apply, only if they differ from the present ones, and events."""
 
 import hashlib
 import logging
@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 
 _QUIET: Final = 600.0  # seconds in which the same event is not posted again
 _REMEMBERED: Final = 4096
-_MESSAGE: Final = 1024  # what the API server takes for an event's message
-# Status fields that are not written here: marks go by compare-and-swap; what is observed is the agents' to write.
+_MESSAGE: Final = 1024  # maximum length of an event's message
+# Status fields that are not written here: marks are written by compare-and-swap, and agents write observed.
 _OTHERS: Final = ("takingDown", "observed")
 _AGENTS: Final = "observed"
 _TRIES: Final = 3
@@ -38,12 +38,12 @@ _INVALID: Final = 422  # a field is not as the definition has it
 
 @dataclass(frozen=True)
 class Written:
-    """What became of the statuses that differed.
+    """Result for the statuses that differed.
 
     Attributes:
         done: how many were written.
-        skipped: how many objects had changed since they were looked at, or have a status that the API server calls invalid; the next pass
-            tries those again.
+        skipped: how many objects had changed since they were read, or have a status that the API server calls invalid; the next pass
+            writes those.
     """
 
     done: int = 0
@@ -62,11 +62,11 @@ async def report(
 
     Args:
         kube: the API server.
-        cluster: the KafkaCluster as the pass saw it.
+        cluster: the KafkaCluster as the pass read it.
         brokers: its KafkaBrokers, likewise.
-        plan: what the statuses should be.
-        users: its KafkaUsers, as the pass saw them.
-        rebalances: its KafkaRebalances, as the pass saw them.
+        plan: has the desired statuses.
+        users: its KafkaUsers, as the pass read them.
+        rebalances: its KafkaRebalances, as the pass read them.
 
     Raises:
         ApiError: of any kind but a conflict or an invalid status.
@@ -88,9 +88,9 @@ async def report(
 
 
 async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool | None:
-    """True if written; False if the object changed meanwhile (but by an agent), or the status is invalid; None if there was nothing to write."""
+    """True if written; False if the object changed meanwhile (other than by an agent), or the status is invalid; None if there was nothing to write."""
     standing = obj.get("status") or {}
-    # Much of what it says are words of others, Kafka's or a tenant's, and people read it on a terminal.
+    # Statuses contain texts of Kafka and of tenants, and users read them on a terminal.
     status = printables(keep_timestamps(wanted, standing))
     if not wanted or status == {key: value for key, value in standing.items() if key not in _OTHERS}:
         return None
@@ -100,8 +100,8 @@ async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            # The version: a status must not land on another object of the same name, and for the status of a custom
-            # resource the API server does not mind a wrong UID.
+            # resourceVersion: a status must not be written to another object of the same name, and for the status of a
+            # custom resource the API server does not check the UID.
             "metadata": {"name": meta["name"], "namespace": meta["namespace"], "resourceVersion": version},
             "status": status,
         }
@@ -124,10 +124,10 @@ async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping
 
 
 async def _version_after_agent(kube: Kube, kind: Kind, obj: Mapping[str, Any]) -> str | None:
-    """The object's version now, if nobody but an agent wrote to it since it was looked at; None if somebody did.
+    """The object's present resourceVersion, if only an agent wrote to it since it was read; else None.
 
-    An agent reports as often as a disk or a copy gives it reason to; a status that waited for a pass without any such
-    report could wait for long. Its fields and ours never meet.
+    Agents report as often as disks or copies change; a status that waited for a pass without such a
+    report could wait long. The agents' fields and the operator's do not overlap.
     """
     meta = obj["metadata"]
     fresh = await kube.find(kind, meta["namespace"], meta["name"])
@@ -137,7 +137,7 @@ async def _version_after_agent(kube: Kube, kind: Kind, obj: Mapping[str, Any]) -
 
 
 def _without_agents(obj: Mapping[str, Any]) -> list[Any]:
-    """All of an object that agents do not write."""
+    """The part of an object that agents do not write."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _VERSIONS}
     status = {key: value for key, value in (obj.get("status") or {}).items() if key != _AGENTS}
     return [metadata, obj.get("spec"), status]
@@ -147,9 +147,9 @@ _VERSIONS: Final = ("resourceVersion", "managedFields")
 
 
 def keep_timestamps(wanted: Mapping[str, Any], standing: Mapping[str, Any]) -> dict[str, Any]:
-    """The wanted status, with each condition's ``lastTransitionTime`` as it stands where its status did not change.
+    """The desired status; conditions whose status did not change keep their ``lastTransitionTime``.
 
-    Without this every pass would write, since the plan stamps conditions with its own time.
+    Otherwise every pass would write, since the plan sets the time of the pass.
     """
     status = {key: value for key, value in wanted.items() if key not in _OTHERS}
     if "conditions" not in status:
@@ -166,7 +166,7 @@ def keep_timestamps(wanted: Mapping[str, Any], standing: Mapping[str, Any]) -> d
 
 
 class Events:
-    """Posts Kubernetes events, each no more often than every ten minutes. Courtesy only: a failure is logged."""
+    """Posts Kubernetes events, each at most once in ten minutes. Best effort: a failure is only logged."""
 
     def __init__(self, kube: Kube, identity: str) -> None:
         self._kube = kube
@@ -174,7 +174,7 @@ class Events:
         self._posted: OrderedDict[tuple[str, ...], float] = OrderedDict()
 
     async def post(self, namespace: str, events: Sequence[Event]) -> None:
-        """Post those that were not posted a moment ago."""
+        """Post those that were not posted recently."""
         for event in events:
             if self._is_news(namespace, event):
                 try:
@@ -224,7 +224,7 @@ class Events:
 
 
 def events_of(cluster: Json, results: Iterable[Result]) -> list[Event]:
-    """What the actions tell, as events of the KafkaCluster: those done that have a reason, and those that failed."""
+    """Events of the KafkaCluster for actions: executed ones with a reason, and failed ones."""
     meta = cluster["metadata"]
     regarding = (KAFKA_CLUSTER.kind, meta["name"], meta["uid"])
     events: list[Event] = []
@@ -234,7 +234,7 @@ def events_of(cluster: Json, results: Iterable[Result]) -> list[Event]:
             if action.reason:
                 events.append(Event("Normal", action.reason, action.message or describe(action), *regarding))
         elif result.outcome != "conflict":
-            # A conflict is what the guards are for; the next pass looks again.
+            # A conflict is expected (preconditions); the next pass reads the object again.
             reason = f"{type(action).__name__}Failed"
             events.append(Event("Warning", reason, f"{describe(action)}: {result.detail}", *regarding))
     return events

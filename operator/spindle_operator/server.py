@@ -1,4 +1,4 @@
-"""``/metrics``, ``/healthz`` and ``/readyz``, served by the same loop that reconciles: if it is stuck, probes time out."""
+"""``/metrics``, ``/healthz`` and ``/readyz``, served by the same event loop that reconciles: if it hangs, probes time out."""
 
 import asyncio
 import faulthandler
@@ -15,7 +15,7 @@ from spindle_operator.health import Health
 
 log = logging.getLogger(__name__)
 
-# Connections at one time, and how long one may last; what somebody says in place of a question is bounded by _HEAD for each line of it.
+# Concurrent connections, and the longest duration of one; _HEAD limits each line of a request.
 _MOST: Final = 64
 _SECONDS: Final = 10.0
 _HEAD: Final = 2048
@@ -46,8 +46,8 @@ def application(health: Health) -> web.Application:
 
 
 def _say_where(problem: str) -> None:
-    """What hangs must be known before the restart that hides it."""
-    log.error("%s; tasks and threads stand here:", problem)
+    """Log what hangs before the restart hides it."""
+    log.error("%s; tasks and threads:", problem)
     for task in asyncio.all_tasks():
         task.print_stack(limit=6)
     faulthandler.dump_traceback()
@@ -76,14 +76,14 @@ async def serve(health: Health, port: int) -> AsyncIterator[None]:
 
 
 class ConnectionLimit:
-    """Makes what serves each connection, of which only so many are open, none for long: anybody in the network may ask, also without end."""
+    """Creates the handlers of connections, with limits on their number and duration: anyone in the network can connect, even maliciously."""
 
     def __init__(self, server: web.Server) -> None:
         self._server = server
         self._open: deque[web.RequestHandler] = deque()
 
     def __call__(self) -> asyncio.Protocol:
-        """For a connection that was just made. The oldest makes room: a probe is through long before it is that."""
+        """Handler for a new connection. Above the limit the oldest is closed: a probe completes long before it is the oldest."""
         made = self._server()
         self._open.append(made)
         if len(self._open) > _MOST:

@@ -1,4 +1,4 @@
-"""The operator as a whole: stand by, lead, watch, reconcile, and leave cleanly."""
+"""The operator process: standby, leader election, watches, reconciliation, and clean shutdown."""
 
 import asyncio
 import logging
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 LEASE_NAME: Final = "spindle-operator"
 _DEFINITIONS: Final = f"/apis/{names.GROUP}/{names.VERSION}"
 _STOPPED: Final = 0
-_LOST: Final = 3  # the lease: somebody else leads, this process must not go on
+_LOST: Final = 3  # Lease lost: another process leads, this one must exit
 
 
 async def run(options: Options) -> int:
-    """Run until told to stop, or until the lease is lost. Returns the exit code."""
+    """Run until a signal, or until the Lease is lost. Returns the exit code."""
     stop = asyncio.Event()
     _on_signals(stop)
     health = Health(bound=max(BOUND, 3 * options.resync))
@@ -39,7 +39,7 @@ async def run(options: Options) -> int:
         elector = Elector(kube, options.lease_namespace, LEASE_NAME, options.identity)
         if await _first(stop.wait(), elector.acquire()) == 0:
             return _STOPPED
-        # From here on renewals must not wait for anything else.
+        # From here on nothing may delay the renewals.
         holding = asyncio.create_task(elector.hold(), name="lease")
         try:
             return await _lead(options, kube, health, elector, holding, stop)
@@ -80,7 +80,7 @@ async def _lead(
     try:
         ended = await _first(stop.wait(), lost.wait(), _ended(holding), _ended(watching))
     finally:
-        # First what writes; then the lease may go (our caller gives it back); kopf only reads.
+        # First stop the writers; then the caller may release the Lease; kopf only reads.
         await loops.close()
         if elector.leading:
             holding.cancel()
@@ -89,7 +89,7 @@ async def _lead(
         await asyncio.wait([watching], timeout=5)
         watching.cancel()
     if ended == 3 and not stop.is_set():
-        # Why is in the task; without watches this process is of no use.
+        # The task has the reason; without watches this process cannot work.
         watching.result()
         return 1
     return _STOPPED if stop.is_set() else _LOST
@@ -103,7 +103,7 @@ async def _watch(
 
     async def take_signals_back() -> None:
         await ready.wait()
-        _on_signals(stop)  # kopf has put its own in their place
+        _on_signals(stop)  # kopf has replaced them
 
     back = asyncio.create_task(take_signals_back(), name="signals")
     try:
@@ -111,7 +111,7 @@ async def _watch(
             registry=registry,
             settings=handlers.settings(),
             standalone=True,
-            # Without one kopf looks for the name of a user that no container image has.
+            # Without an identity kopf looks up a user name that no container image has.
             identity=cast("Any", options.identity),
             clusterwide=not options.namespaces,
             namespaces=options.namespaces,
@@ -123,14 +123,16 @@ async def _watch(
 
 
 async def _definitions(kube: Kube) -> None:
-    """Wait until the API server knows our kinds."""
+    """Wait until the API server serves Spindle's kinds."""
     told = False
     while True:
         try:
             await kube.request("GET", _DEFINITIONS)
         except ApiError as error:
             if not told:
-                log.warning("waiting for the API server to know %s/%s: %s", names.GROUP, names.VERSION, error)
+                log.warning(
+                    "waiting for the API server to serve %s/%s: %s", names.GROUP, names.VERSION, error
+                )
                 told = True
             await asyncio.sleep(2)
         else:

@@ -1,4 +1,4 @@
-"""Whether Secrets and claims that a KafkaCluster's spec names may be used: what their owners have labelled."""
+"""Whether Secrets and claims that a KafkaCluster's spec names may be used: their owners permit that by a label."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,12 +16,12 @@ async def look(
     claims: Sequence[Json],
     problems: Mapping[str, str],
 ) -> dict[str, SharedObject]:
-    """``Secret/name`` and ``PersistentVolumeClaim/name`` of what any of these specs names → what is known of it. Of a Secret only its label goes further.
+    """``Secret/name`` and ``PersistentVolumeClaim/name`` for the objects that these specs name → what is known of each. Of a Secret only the label is passed on.
 
     Args:
         kube: the API server.
         namespace: of the KafkaCluster.
-        specs: the one that is asked for, and the one that is carried out.
+        specs: the requested one, and the one in effect.
         claims: all of the namespace.
         problems: kinds that could not be listed.
     """

@@ -1,4 +1,4 @@
-"""Asks brokers that start how far they are: their metrics are the only thing that answers while logs are loaded."""
+"""Reads the progress of starting brokers from their metrics, the only endpoint that responds while logs are loaded."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ async def look(
     pods: Mapping[int, Mapping[str, Any]],
     port: int = names.PORT_METRICS,
 ) -> dict[int, Start]:
-    """What each broker tells whose start is not over; one that does not answer is left out.
+    """Progress of each broker that is still starting; one that does not respond is omitted.
 
     Args:
         brokers: KafkaBrokers by broker id.
@@ -50,6 +50,6 @@ async def _ask(session: aiohttp.ClientSession, address: str, port: int) -> Start
             answer.raise_for_status()
             text = await answer.content.read(_MOST)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        log.debug("%s does not tell how its start goes: %s", address, error)
+        log.debug("%s does not report the progress of its start: %s", address, error)
         return None
     return read_start(text.decode(errors="replace"))

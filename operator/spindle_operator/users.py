@@ -1,4 +1,4 @@
-"""Users in Kafka: what they have, and what they are given. All of it blocks, and raises KafkaError, OSError or RuntimeError."""
+"""Users in Kafka: reads and changes their ACLs, quotas and passwords. All functions block, and raise KafkaError, OSError or RuntimeError."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ from spindle_operator.answers import expect, failures
 from spindle_operator.connection import Connection
 from spindle_operator.kafka_commands import settle
 
-ITERATIONS: Final = 8192  # twice what Kafka asks for at least
+ITERATIONS: Final = 8192  # twice Kafka's minimum
 _SCRAM_SHA_512: Final = 2  # ScramMechanism
 _NO_CREDENTIALS: Final = 91  # RESOURCE_NOT_FOUND
 _RESOURCES: Final = {
@@ -60,7 +60,7 @@ _OPERATIONS: Final = {
 
 
 def look(link: Connection, users: Iterable[str]) -> dict[str, UserView]:
-    """What these users have. Every answer must come: a part of one would look like something taken away."""
+    """ACLs, quotas and passwords of these users. Every request must succeed: a partial result would look like something removed."""
     asked = sorted(set(users))
     passwords = _passwords(link, asked)
     found = {}
@@ -73,17 +73,17 @@ def look(link: Connection, users: Iterable[str]) -> dict[str, UserView]:
 
 
 def alter(link: Connection, user: str, give: Iterable[Right], take: Iterable[Right]) -> None:
-    """Give rights to a user and take others away. What is there, or gone, already is no error."""
+    """Add ACLs of a user and remove others. Existing or already removed ones are not an error."""
     _alter(link, [_acl(user, right) for right in give], [_acl(user, right) for right in take])
 
 
 def deny(link: Connection, user: str, *, wanted: bool) -> None:
-    """Deny a user everything, whatever it is allowed, or no longer do."""
+    """Add or remove the DENY of everything for a user."""
     _deny(link, user, EVERYTHING, wanted=wanted)
 
 
 def keep_out(link: Connection, user: str, *, wanted: bool) -> None:
-    """Deny a user to write to Spindle's own topics, or no longer do."""
+    """Add or remove the DENY of writes to Spindle's own topics for a user."""
     _deny(link, user, KEPT_OUT, wanted=wanted)
 
 
@@ -103,20 +103,20 @@ def _alter(link: Connection, made: list[ACL], gone: list[ACL]) -> None:
 
 
 def set_quotas(link: Connection, user: str, values: Mapping[str, float | None]) -> None:
-    """Set quotas of a user; None takes one away."""
+    """Set quotas of a user; None removes one."""
     entry = AlterClientQuotasRequest.EntryData
     entity = entry.EntityData(entity_type="user", entity_name=user)
     ops = [entry.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()]
     request = AlterClientQuotasRequest(entries=[entry(entity=[entity], ops=ops)], validate_only=False)
     answer = link.send(request, link.any_broker())
     settle(
-        "Kafka does not take the quotas of",
+        "Kafka rejects the quotas of",
         failures((user, each.error_code, each.error_message) for each in answer.entries),
     )
 
 
 def set_password(link: Connection, user: str, password: bytes) -> None:
-    """Give a user a password for SCRAM-SHA-512. It goes salted and hashed, as RFC 5802 has it, never as it is."""
+    """Set a user's password for SCRAM-SHA-512. It is sent salted and hashed (RFC 5802), never in clear text."""
     salt = os.urandom(32)
     upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
         name=user,
@@ -129,7 +129,7 @@ def set_password(link: Connection, user: str, password: bytes) -> None:
 
 
 def drop_password(link: Connection, user: str) -> None:
-    """Take a user's password away; that it has none is no error."""
+    """Remove a user's password; having none is not an error."""
     deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=_SCRAM_SHA_512)
     _scram(link, AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[]))
 
@@ -137,7 +137,7 @@ def drop_password(link: Connection, user: str) -> None:
 def _scram(link: Connection, request: Any) -> None:
     answer = link.send(request, link.any_broker())
     results = ((each.user, each.error_code, each.error_message) for each in answer.results)
-    settle("Kafka does not take the password of", failures(results, (_NO_CREDENTIALS,)))
+    settle("Kafka rejects the password of", failures(results, (_NO_CREDENTIALS,)))
 
 
 def _passwords(link: Connection, users: list[str]) -> set[str]:
@@ -156,11 +156,11 @@ def _passwords(link: Connection, users: list[str]) -> set[str]:
 
 
 def agents(link: Connection) -> dict[str, frozenset[Right]]:
-    """Principal → what each agent is allowed on the resources that agents have rights on."""
+    """Principal → ACLs of each agent on the resources of agents."""
     found: dict[str, set[Right]] = {}
     for kind, name, matched in (
         (ResourceType.CLUSTER, CLUSTER, ACLResourcePatternType.LITERAL),
-        (ResourceType.TOPIC, names.TOPIC_SAMPLES, ACLResourcePatternType.MATCH),  # * as well
+        (ResourceType.TOPIC, names.TOPIC_SAMPLES, ACLResourcePatternType.MATCH),  # also for *
     ):
         for principal, denied, right in _told(link, None, ResourcePatternFilter(kind, name, matched)):
             user = principal.removeprefix(_principal(""))
@@ -170,7 +170,7 @@ def agents(link: Connection) -> dict[str, frozenset[Right]]:
 
 
 def _rights(link: Connection, user: str) -> tuple[frozenset[Right], frozenset[Right]]:
-    """What a user is allowed, and what it is denied."""
+    """ALLOW and DENY ACLs of a user."""
     anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
     told = _told(link, _principal(user), anything)
     allowed, denied = (frozenset(right for _, no, right in told if no is wanted) for wanted in (False, True))
@@ -180,17 +180,17 @@ def _rights(link: Connection, user: str) -> tuple[frozenset[Right], frozenset[Ri
 def _told(
     link: Connection, principal: str | None, resources: ResourcePatternFilter
 ) -> list[tuple[str, bool, Right]]:
-    """Principal, whether it is denied, and what, for all ACLs on resources; of whoever has some with None."""
+    """(principal, whether DENY, right) of all ACLs of a principal on resources; None reads those of all principals."""
     asked = ACLFilter(principal, None, ACLOperation.ANY, ACLPermissionType.ANY, resources)
     acls, error = link.admin.describe_acls(asked)
     if getattr(error, "errno", 0):
-        raise error("ACLs were not told") if isinstance(error, type) else error
+        raise error("the ACLs could not be read") if isinstance(error, type) else error
     found = []
     for acl in acls:
         pattern = acl.resource_pattern
         resource = _named(_RESOURCES, pattern.resource_type)
         kind, operation = _named(_PATTERNS, pattern.pattern_type), _named(_OPERATIONS, acl.operation)
-        if resource and kind and operation:  # others can only be a person's
+        if resource and kind and operation:  # others were created by a user
             right = Right(resource, pattern.resource_name, kind, operation, acl.host)
             found.append((acl.principal, acl.permission_type == ACLPermissionType.DENY, right))
     return found

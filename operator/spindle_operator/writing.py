@@ -1,6 +1,6 @@
-"""Writes that cannot take over somebody else's object (rule 16), whatever happens between a look and a write.
+"""Writes that cannot overwrite an object of somebody else (only owned objects are changed, docs/safety.md), whatever happens between read and write.
 
-What was not seen is created, never written over; what was seen is written over only as the object that it was, by UID and resourceVersion.
+An object that was not seen is created, never overwritten; one that was seen is overwritten only with its UID and resourceVersion as preconditions.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ _EXISTS: Final = "AlreadyExists"
 
 
 class NameTakenError(Exception):
-    """Under the name of an object that is to be made stands one that is not ours.
+    """The name of an object to create is taken by one that is not ours.
 
     Attributes:
         kind, namespace, name: of the object.
     """
 
     def __init__(self, kind: str, namespace: str, name: str) -> None:
-        super().__init__(f"there is a {kind} {name} that is not of this KafkaCluster; it is left alone")
+        super().__init__(f"{kind} {name} exists and does not belong to this KafkaCluster; it is not changed")
         self.kind, self.namespace, self.name = kind, namespace, name
 
 
@@ -34,14 +34,14 @@ class Writer:
 
         Args:
             kube: the API server.
-            owners: what makes an object ours.
+            owners: ownerReferences that make an object ours.
         """
         self._kube = kube
         self._owners = owners
         self._namespace = owners.namespace
 
     async def create(self, obj: Mapping[str, Any]) -> Json:
-        """Create an object; one of ours that was there all along, and had lost its labels, gets them back."""
+        """Create an object; if it exists, is ours, and had lost its labels, restore them."""
         try:
             return await self._kube.create(obj, self._namespace)
         except ApiError as error:
@@ -50,24 +50,24 @@ class Writer:
             return await self._reclaimed(obj, error)
 
     async def put(self, obj: Mapping[str, Any], seen: Mapping[str, Any] | None) -> None:
-        """Create an object; or apply it over the one that was seen, by its metadata.
+        """Create an object, or apply it over the one that was seen (by its metadata).
 
-        What the agent tells in a KafkaBroker's status changes nothing of that.
+        Reports of an agent in a KafkaBroker's status do not count as a change.
         """
         if seen is None:
             await self.create(obj)
             return
-        # What a POST has set could not be taken away by an apply.
+        # Otherwise an apply could not remove what a POST has set.
         if await self.hand_over(live := await self._over(obj, seen)):
             await self._over(obj, live["metadata"])
 
     async def hand_over(self, live: Json) -> bool:
-        """See to it that an apply can take away what a POST set; whether that was needed.
+        """Make sure that an apply can remove what a POST set; returns whether that was needed.
 
-        An object that changed meanwhile is left to its next apply.
+        If the object changed meanwhile, its next apply does it.
         """
         meta, kind = live["metadata"], KINDS[live["kind"]]
-        # A KafkaBroker's finalizer is taken off by a patch, and what keeps it is not to go with an apply.
+        # A patch removes a KafkaBroker's finalizer; an apply must not do so.
         fields = taken_over(meta.get("managedFields") or (), spec_only=kind is KAFKA_BROKER)
         if fields is None:
             return False
@@ -94,14 +94,14 @@ class Writer:
                 if live is None or not _same(seen, live):
                     raise
                 version = live["metadata"]["resourceVersion"]
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     async def _reclaimed(self, obj: Mapping[str, Any], exists: ApiError) -> Json:
-        """Put back the labels of an object of ours that was there all along: lists go by label, so it was not seen."""
+        """Restore the labels of an existing object of ours: lists select by label, so it was not seen."""
         kind, name, where = KINDS[obj["kind"]], obj["metadata"]["name"], self._where(obj)
         live = await self._kube.find(kind, where, name)
         if live is None:
-            raise exists  # gone by now: the next pass makes it
+            raise exists  # deleted meanwhile: the next pass creates it
         if not self._owners.hold({**live, "kind": kind.kind}):
             raise NameTakenError(kind.kind, where, name)
         wanted = obj["metadata"].get("labels") or {}
@@ -118,7 +118,7 @@ class Writer:
 
 
 def _same(seen: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether an object is the one that was seen, with the same owners, and its spec is."""
+    """Whether an object is the one that was seen, with the same owners and spec."""
     meta = live["metadata"]
     kept = ("uid", "generation", "deletionTimestamp")
     same = all(seen.get(key) == meta.get(key) for key in kept)

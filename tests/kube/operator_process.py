@@ -61,7 +61,7 @@ class OperatorProcess:
     @property
     def leads(self) -> bool:
         """Whether it said that it leads."""
-        return "leading as" in self.log
+        return "leader as" in self.log
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of one of its pages; 0 if it does not serve yet."""

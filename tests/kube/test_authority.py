@@ -90,7 +90,7 @@ async def test_an_authority_comes_from_a_secret_and_another_one_in_it_follows(
         secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": meta}
         await kube.apply({**secret, "data": data}, namespace)
 
-    assert (await look()).problem == "There is no such Secret."
+    assert (await look()).problem == "The Secret does not exist."
     first, second = ca.make_ca("first"), ca.make_ca("second")
     await write(first)
     held = (await look()).certificate

@@ -81,7 +81,7 @@ def test_after_an_orderly_end_the_other_replica_takes_over_at_once(start: Start)
     with start(name="one") as one:
         until("the first leads", lambda: one.leads, detail=lambda: one.log)
         with start(name="two") as two:
-            until("the second stands by", lambda: "standing by" in two.log, detail=lambda: two.log)
+            until("the second stands by", lambda: "standby; the leader" in two.log, detail=lambda: two.log)
             assert two.get("/healthz")[0] == 200
             assert one.stop(signal.SIGTERM) == 0
             took = until("the second leads", lambda: two.leads, 10, lambda: two.log)
@@ -94,7 +94,7 @@ def test_after_a_kill_the_other_replica_takes_over_when_the_lease_has_run_out(st
     with start(name="one") as one:
         until("the first leads", lambda: one.leads, detail=lambda: one.log)
         with start(name="two") as two:
-            until("the second stands by", lambda: "standing by" in two.log, detail=lambda: two.log)
+            until("the second stands by", lambda: "standby; the leader" in two.log, detail=lambda: two.log)
             one.stop(signal.SIGKILL)
             took = until("the second leads", lambda: two.leads, 40, lambda: two.log)
             print(f"fail-over after SIGKILL: {took:.1f} s")
@@ -107,7 +107,7 @@ def test_a_leader_whose_lease_is_taken_ends(api_server: ApiServer, namespace: st
         patch = json.dumps({"spec": {"holderIdentity": "somebody else"}})
         api_server.kubectl("-n", namespace, "patch", "lease", "spindle-operator", "--type=merge", "-p", patch)
         assert operator.process.wait(15) == 3
-        assert "the lease is lost" in operator.log
+        assert "the Lease is lost" in operator.log
 
 
 def test_a_leader_that_was_frozen_past_its_time_ends_before_it_writes(

@@ -18,9 +18,9 @@ TIME_OUT = 10.0  # seconds for one answer; a look may take `look` times as long
     ("how", "look", "pause", "said"),
     [
         pytest.param(LIES, 10, 0.0, "goes in a circle", id="lies"),
-        pytest.param(FLOODS, 10, 0.0, "too many to be looked after", id="floods"),
+        pytest.param(FLOODS, 10, 0.0, "too many to manage", id="floods"),
         # Each answer comes well before its time-out, also on a loaded machine; all of them together take too long.
-        pytest.param(STALLS, 1, 0.4, "answers too slowly", id="stalls"),
+        pytest.param(STALLS, 1, 0.4, "responds too slowly", id="stalls"),
     ],
 )
 async def test_a_look_at_a_false_kafka_ends_and_says_why(

@@ -101,7 +101,7 @@ def test_no_account_has_a_right_that_is_not_on_the_list(installed: ApiServer, he
     # Narrowed again without a word it would leave clusters elsewhere alone.
     unasked = helm("upgrade")
     assert unasked.returncode != 0
-    assert "watch.all=true to keep it so" in unasked.stderr
+    assert "watch.all=true to keep all" in unasked.stderr
     found = f"{narrow}\n{some}\n{everywhere}"
     if os.environ.get("SPINDLE_WRITE_RIGHTS"):
         LIST.write_text(found)

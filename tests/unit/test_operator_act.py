@@ -233,7 +233,7 @@ async def test_nothing_is_written_without_the_lease() -> None:
 
 def test_descriptions_name_what_they_regard() -> None:
     assert describe(Create(object=POD)) == "Create Pod demo-broker-0"
-    assert describe(MarkDown(resource_version="1", entries=())) == "mark as going down: nothing"
+    assert describe(MarkDown(resource_version="1", entries=())) == "mark pods to be stopped: nothing"
 
 
 PLACE = PlaceReplicas(broker=2, placements=(("t", 0, "/d/log"),))
@@ -304,7 +304,7 @@ async def test_what_kafka_turns_down_of_the_users_settings_ends_no_pass() -> Non
         ),
         (
             RemoveVoter(cluster_id="k", controller=9001, directory_id="d"),
-            "take controller 9001 out of the quorum",
+            "remove controller 9001 from the quorum",
         ),
     ],
 )

@@ -185,4 +185,4 @@ async def test_whoever_asks_in_another_nodes_name_or_with_nonsense_asks_for_noth
         assert await asked(bad) is None
     assert world.woken == woken + 1, "whoever issues certificates is woken when the key is another one"
     assert len(caplog.records) == 4, "each is told of once"
-    assert "it asks for CN=spindle-agent.m, and not for CN=spindle-agent.n" in caplog.text
+    assert "it requests CN=spindle-agent.m instead of CN=spindle-agent.n" in caplog.text

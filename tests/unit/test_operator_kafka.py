@@ -314,7 +314,7 @@ def test_what_kafka_did_not_say_is_one_line_a_look(caplog: pytest.LogCaptureFixt
         link.tell_unsaid()
     (record,) = caplog.records
     assert record.getMessage() == (
-        "ns/demo: Kafka did not say: broker 0: UnknownBrokerIdError: UnknownBrokerIdError: 0; "
+        "ns/demo: requests to Kafka failed: broker 0: UnknownBrokerIdError: UnknownBrokerIdError: 0; "
         "broker 1: UnknownBrokerIdError: UnknownBrokerIdError: 1; no route"
     )
     assert link._failed

@@ -58,7 +58,7 @@ def test_a_replica_that_is_not_there_yet_is_placed_all_the_same() -> None:
 
 
 def test_a_dir_that_does_not_take_it_is_named() -> None:
-    with pytest.raises(RejectedError, match=r"broker 2 does not place wrong-0: LogDirNotFoundError$"):
+    with pytest.raises(RejectedError, match=r"broker 2 rejects the log dir of wrong-0: LogDirNotFoundError$"):
         kafka_commands.place(placed(fine=9, wrong=57), 2, [("wrong", 0, "/a")])
 
 
@@ -87,7 +87,7 @@ def test_reassigning_and_cancelling_in_one_go_at_a_broker_that_answers() -> None
 
 def test_partitions_that_are_not_reassigned_are_named_with_the_reason() -> None:
     with pytest.raises(
-        RejectedError, match=r"does not reassign t-1: InvalidReplicationAssignmentError \(no\)$"
+        RejectedError, match=r"rejects the reassignment of t-1: InvalidReplicationAssignmentError \(no\)$"
     ):
         kafka_commands.reassign(reassigned(0, 39), [("t", 0, (1, 2)), ("t", 1, (9,))])
 
@@ -250,5 +250,5 @@ def test_a_topic_is_made_on_the_brokers_that_were_chosen() -> None:
 
 
 def test_a_topic_that_is_there_already_is_told() -> None:
-    with pytest.raises(RejectedError, match=r"Kafka does not make topic t: .*it is there"):
+    with pytest.raises(RejectedError, match=r"Kafka does not create topic t: .*it is there"):
         kafka_commands.create_topic(made(36), "t", [(0,)], {})

@@ -137,9 +137,9 @@ async def test_a_pass_that_does_not_end_is_ended_and_told_and_the_others_go_on(
         def told() -> list[str]:
             return [body["message"] for verb, _, body in world.kube.calls if verb == "create"]
 
-        await world.until(lambda: any("it was not over after" in message for message in told()))
+        await world.until(lambda: any("it did not finish within" in message for message in told()))
         # It is not worked out a second time beside the first.
-        await world.until(lambda: any("from an earlier look" in message for message in told()))
+        await world.until(lambda: any("plan of an earlier pass" in message for message in told()))
         assert slow.calls == 1
         world.loops.seen("ns", "other")
         await world.until(lambda: calm.calls >= 1)
