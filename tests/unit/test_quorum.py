@@ -81,11 +81,11 @@ def test_one_becomes_three() -> None:
 def test_five_become_three_and_the_leader_leaves_last() -> None:
     members = on_record(A, B, C, D, E)
     assert step(seen(A, B, C, D, E, leader=E), members, 3) == RemoveVoterStep(
-        D, directory(D), "3 controllers are wanted"
+        D, directory(D), "controllers.replicas is 3"
     )
     assert step(seen(A, B, C, E, leader=E), members, 3) == DeleteController(D)
     found = step(seen(A, B, C, E, leader=E), on_record(A, B, C, E), 3)
-    assert found == RemoveVoterStep(E, directory(E), "3 controllers are wanted")
+    assert found == RemoveVoterStep(E, directory(E), "controllers.replicas is 3")
     assert step(seen(A, B, C), on_record(A, B, C, E), 3) == DeleteController(E)
     assert step(seen(A, B, C), on_record(A, B, C), 3) is None
 
@@ -93,13 +93,13 @@ def test_five_become_three_and_the_leader_leaves_last() -> None:
 def test_those_that_are_dead_leave_first() -> None:
     quorum = seen(A, B, C, D, E, lagging=(D,))
     assert step(quorum, on_record(A, B, C, D, E, down=(D,)), 3) == RemoveVoterStep(
-        D, directory(D), "3 controllers are wanted"
+        D, directory(D), "controllers.replicas is 3"
     )
 
 
 @pytest.mark.parametrize("down", [(), (B,)])
 def test_one_of_two_leaves_by_the_word_of_the_one_that_stays(down: tuple[int, ...]) -> None:
-    left = RemoveVoterStep(B, directory(B), "1 controllers are wanted")
+    left = RemoveVoterStep(B, directory(B), "controllers.replicas is 1")
     assert step(seen(A, B, lagging=down), on_record(A, B, down=down), 1) == left
 
 
@@ -194,5 +194,5 @@ def test_one_that_is_to_stay_comes_back_before_the_last_others_leave() -> None:
         B, directory(B), "its disk is blank"
     )
     anew = [m if m.id != B else Member(B, directory(B, 1), up=False) for m in members]
-    assert step(seen(A, C, D, E), anew, 3) == RemoveVoterStep(E, directory(E), "3 controllers are wanted")
+    assert step(seen(A, C, D, E), anew, 3) == RemoveVoterStep(E, directory(E), "controllers.replicas is 3")
     assert reason(step(seen(A, C, D), anew[:4], 3)) == "ControllersJoining"

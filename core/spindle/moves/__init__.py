@@ -1,7 +1,7 @@
-"""The one executor of moves: what is in motion, what may begin, and what has to be put back afterwards.
+"""The executor of moves: which moves run, which may start, and which settings must be restored afterwards.
 
-Pure: :func:`execute` reads one look at Kafka and a journal, and answers with the next journal and with intents. The journal is
-written before what it records is done, so an operator that dies anywhere is followed by one that goes on from it.
+Pure: :func:`execute` takes one observation of Kafka and a journal, and returns the next journal and intents. The journal is written
+before its intents are executed, so that after a crash at any point another operator continues from it.
 """
 
 from spindle.moves.execute import cleanup, execute

@@ -1,4 +1,4 @@
-"""Back-off of moves between dirs that an agent gave up: longer each time."""
+"""Back-off for moves between dirs that failed on the agent: each failure doubles the delay before the next attempt."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -10,14 +10,14 @@ from spindle.moves.kafka_index import KafkaIndex
 
 FIRST: Final = 600.0  # seconds
 LONGEST: Final = 86_400.0
-_REMEMBERED: Final = 86_400.0  # seconds after the back-off for which the number of failures is kept
+_REMEMBERED: Final = 86_400.0  # seconds after the back-off for which the number of failures is remembered
 
 
 class MoveBackoffs:
-    """Moves in back-off, while a step is computed."""
+    """The back-offs during one step of the executor."""
 
     def __init__(self, look: KafkaIndex, standing: Iterable[MoveBackoff], now: float) -> None:
-        """Entries on record; old ones, and those of deleted partitions, are dropped."""
+        """Start from the recorded back-offs, without expired ones and deleted partitions."""
         self._now = now
         self._entries = {
             entry.id: entry
@@ -26,18 +26,18 @@ class MoveBackoffs:
         }
 
     def failed(self, move: Move) -> None:
-        """An agent gave a move up."""
+        """Record that a move failed on the agent."""
         fresh = MoveBackoff(move.topic, move.partition, move.target, move.to_dir, 0, 0.0)
         before = self._entries.get(fresh.id, fresh)
-        rest = min(LONGEST, FIRST * 2**before.times)
-        self._entries[fresh.id] = replace(before, times=before.times + 1, until=self._now + rest)
+        delay = min(LONGEST, FIRST * 2**before.times)
+        self._entries[fresh.id] = replace(before, times=before.times + 1, until=self._now + delay)
 
     def landed(self, move: Move) -> None:
-        """The move succeeded."""
+        """Forget the failures of a move that succeeded."""
         self._entries.pop((*move.key, move.target, move.to_dir), None)
 
     def refuses(self, move: Move) -> Waiting | None:
-        """Why a move must not begin yet; None if it may."""
+        """Why a move must not start yet; None if it may."""
         entry = self._entries.get((*move.key, move.target, move.to_dir))
         if entry is None or not move.within or self._now >= entry.until:
             return None
@@ -46,11 +46,11 @@ class MoveBackoffs:
             rule=None,
             reason="MoveBackOff",
             message=f"The move of {move.name} to {move.to_dir} of broker {move.target} failed {counted(entry.times, 'time')}; "
-            f"Spindle retries it after {minutes} minutes.",
-            unblocked_by="Nothing to do: Spindle retries it if it is still needed. The event MoveFailed has the cause.",
+            f"Spindle tries it again after a back-off of {counted(minutes, 'minute')}.",
+            unblocked_by="Nothing to do: Spindle tries the move again by itself if it is still needed. The event MoveFailed shows the cause.",
             objects=(move.name,),
         )
 
     def standing(self) -> tuple[MoveBackoff, ...]:
-        """For the next journal."""
+        """The entries for the next journal, sorted."""
         return tuple(self._entries[name] for name in sorted(self._entries))

@@ -1,4 +1,4 @@
-"""How much is in motion, and whether one more fits."""
+"""The budget of concurrent moves, and whether one more fits."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -8,20 +8,20 @@ from spindle.moves.journal import Move
 from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.limits import Limits
 
-_LEAST: Final = 0.04  # what the smallest replica counts
+_LEAST: Final = 0.04  # weight of the smallest replica
 _EPSILON: Final = 1e-9
 
 
 class MoveBudget:
-    """Concurrent moves per broker and per dir. What others have begun counts as well."""
+    """Concurrent moves per broker and per dir, including moves that others started."""
 
     def __init__(self, look: KafkaIndex, limits: Limits, running: Iterable[Move]) -> None:
-        """Count what runs.
+        """Count the running moves.
 
         Args:
-            look: one look at Kafka.
-            limits: what may run.
-            running: the journal's moves, those between dirs that no agent has begun left out.
+            look: one observation of Kafka.
+            limits: limits on concurrent moves.
+            running: the journal's moves, without moves between dirs that no agent has started.
         """
         self._look, self._limits = look, limits
         self._brokers: dict[int, float] = defaultdict(float)
@@ -39,7 +39,7 @@ class MoveBudget:
                         )
 
     def free(self, move: Move) -> bool:
-        """Whether one more move may run beside the others."""
+        """Whether one more move may run in addition to the others."""
         weight = self._weight(self._look.size(move.key, move.bytes))
         brokers, dirs = self._used(move)
         return all(
@@ -47,7 +47,7 @@ class MoveBudget:
         ) and all(self._dirs[d] + weight <= self._limits.moves_per_dir + _EPSILON for d in dirs)
 
     def take(self, move: Move) -> None:
-        """Count one more."""
+        """Count one more move."""
         self._count(*self._used(move), self._weight(self._look.size(move.key, move.bytes)))
 
     def _count(self, brokers: Iterable[int], dirs: Iterable[tuple[int, str]], weight: float) -> None:
@@ -60,7 +60,7 @@ class MoveBudget:
         return min(1.0, max(_LEAST, size / self._limits.small))
 
     def _used(self, move: Move) -> tuple[list[int], list[tuple[int, str]]]:
-        """Brokers and dirs that a move keeps busy: the target, and where the copy is read."""
+        """Brokers and dirs that a move occupies: the target, and the source of the copy."""
         if move.within:
             return [], list(self._both_ends(move.target, move.key, move.to_dir))
         brokers, dirs = [move.target], [(move.target, move.to_dir)]

@@ -1,6 +1,6 @@
-"""How far each copy between brokers was, and since when: what a copy that stands still is told by.
+"""Progress of each copy between brokers with its time, from which a stalled copy is detected.
 
-Bytes are noted at most once a minute, since each note is a write of the journal; that is exact enough for minutes.
+Bytes are recorded at most once a minute, because each record is a write of the journal; minutes need no more precision.
 """
 
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ STALLED_AFTER: Final = 300.0  # seconds without a byte
 
 @dataclass(frozen=True)
 class CopyProgress:
-    """What was copied of one replica.
+    """Recorded progress of the copy of one replica.
 
     Attributes:
-        broker: that it is copied to.
-        copied: bytes that stood there when that was noted.
-        since: when it was noted, in seconds since the epoch; a copy that gets on is noted again after a minute.
+        broker: target of the copy.
+        copied: bytes on the target at the time of the record.
+        since: time of the record in seconds since the epoch; a copy that progresses is recorded again after a minute.
     """
 
     topic: str
@@ -36,19 +36,19 @@ class CopyProgress:
 def track_copies(
     before: Iterable[CopyProgress], copies: Iterable[tuple[str, int, int, int]], now: float
 ) -> tuple[CopyProgress, ...]:
-    """What is on record about copies from now on.
+    """The next record of all copies.
 
     Args:
-        before: what was on record.
-        copies: (topic, partition, broker, bytes that stand there) of each copy that is under way.
-        now: seconds since the epoch; 0 where nobody knows, and then nothing is noted.
+        before: the previous record.
+        copies: (topic, partition, broker, bytes on the target) of each running copy.
+        now: seconds since the epoch; 0 if unknown, and then nothing is recorded.
     """
     known = {entry.id: entry for entry in before}
     found = [CopyProgress(*copy, since=now) for copy in copies] if now else []
     further = [
         entry for entry in found if (old := known.get(entry.id)) is not None and old.copied != entry.copied
     ]
-    # Those that got on are noted together: a write for each would be a write in every pass.
+    # Copies that progressed are recorded together: recording each by itself would write the journal in every reconciliation.
     due = {entry.id for entry in further if any(now - known[e.id].since >= NOTED_EVERY for e in further)}
     return tuple(
         entry if entry.id not in known or entry.id in due else known[entry.id]
@@ -57,17 +57,17 @@ def track_copies(
 
 
 def is_stalled(noted: CopyProgress, copied: int, now: float) -> bool:
-    """Whether a copy has not got on for so long that a person should look."""
+    """Whether a copy has made no progress for so long that it must be reported to the user."""
     return noted.copied == copied and now - noted.since >= STALLED_AFTER
 
 
 def write_copy_progress(entries: Iterable[CopyProgress]) -> list[list[Any]]:
-    """As the journal has them."""
+    """The entries in the format of the journal."""
     return [[e.topic, e.partition, e.broker, e.copied, e.since] for e in entries]
 
 
 def read_copy_progress(found: Iterable[Iterable[Any]]) -> tuple[CopyProgress, ...]:
-    """Read what `write_copy_progress` wrote."""
+    """Parse the output of `write_copy_progress`."""
     return tuple(
         CopyProgress(str(topic), int(index), int(broker), int(copied), float(since))
         for topic, index, broker, copied, since in found

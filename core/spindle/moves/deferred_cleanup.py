@@ -1,4 +1,4 @@
-"""Logs that Kafka has yet to delete: what they take up is room that is about to come back."""
+"""Logs that Kafka has yet to delete: the space that they use will be free soon."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,24 +6,24 @@ from typing import Final
 from spindle.moves.journal import DroppedReplica, Move, PendingCleanup
 from spindle.moves.kafka_index import KafkaIndex
 
-_LASTS: Final = 80.0  # seconds: file.delete.delay.ms is a minute, and a look may come late
+_LASTS: Final = 80.0  # seconds: file.delete.delay.ms is a minute, and an observation may be late
 
 
 class CleanupTracker:
-    """Those that stand, while a step is being worked out."""
+    """The pending deletions during one step of the executor."""
 
     def __init__(self, look: KafkaIndex, standing: Iterable[PendingCleanup], now: float) -> None:
-        """Those on record; what is surely deleted is forgotten."""
+        """Start from the recorded deletions, without those that are done by now."""
         self._look, self._now = look, now
         self._entries = {entry.id: entry for entry in standing if now < entry.until}
 
     def landed(self, move: Move) -> None:
-        """A move is done: its source is left over."""
+        """Record that a move is done: Kafka will delete the log on its source."""
         if move.source is not None and move.from_dir is not None:
             self._note(move.key, move.source, move.from_dir, self._look.size(move.key, move.bytes))
 
     def shed(self, entry: DroppedReplica) -> None:
-        """A replica leaves its assignment."""
+        """Record that a replica leaves its assignment: Kafka will delete its log."""
         stands = self._look.standing(entry.broker, entry.key)
         if stands is not None:
             self._note(entry.key, entry.broker, stands.path, stands.replicas[entry.key])
@@ -34,5 +34,5 @@ class CleanupTracker:
             self._entries[entry.id] = entry
 
     def standing(self) -> tuple[PendingCleanup, ...]:
-        """For the next journal."""
+        """The entries for the next journal, sorted."""
         return tuple(self._entries[name] for name in sorted(self._entries))

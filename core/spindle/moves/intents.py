@@ -1,4 +1,4 @@
-"""What the executor wants done to Kafka, in the order in which it is to be done. `reconcile` maps these to its actions."""
+"""Requests of the executor to Kafka, in order of execution. `reconcile` maps them to its actions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,9 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceReplicasIntent:
-    """Tell a broker which dir a replica that it does not hold yet is to be created in (AlterReplicaLogDirs).
+    """Choose the dir in which a broker creates a replica that it does not have yet (AlterReplicaLogDirs).
 
-    The broker keeps this in memory only. That the replica is not there (REPLICA_NOT_AVAILABLE) is the answer that is
-    hoped for.
+    The broker keeps the choice in memory only. The expected answer is REPLICA_NOT_AVAILABLE.
 
     Attributes:
         placements: (topic, partition, path of the log dir).
@@ -22,10 +21,10 @@ class PlaceReplicasIntent:
 
 @dataclass(frozen=True, kw_only=True)
 class ReassignIntent:
-    """Give partitions other replicas (AlterPartitionReassignments).
+    """Change the replicas of partitions (AlterPartitionReassignments).
 
     Attributes:
-        assignments: (topic, partition, replicas with the preferred leader first); None cancels what is under way.
+        assignments: (topic, partition, replicas with the preferred leader first); None cancels a running reassignment.
         reason, message: for the event.
     """
 
@@ -39,8 +38,8 @@ class ConfigureIntent:
     """Set dynamic configs of a topic or of one broker (IncrementalAlterConfigs), or a quota (AlterClientQuotas).
 
     Attributes:
-        name: the topic, the broker's id in digits, or ``users`` for the quota of users that have none of their own.
-        values: key → value; None takes the key away.
+        name: the topic, the broker's id in digits, or ``users`` for the default quota of users.
+        values: key → value; None deletes the key.
     """
 
     kind: Literal["topic", "broker", "quota"]

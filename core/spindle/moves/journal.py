@@ -1,6 +1,7 @@
-"""The executor's memory: moves in motion, replicas taken away for a while, settings that are to be put back, what failed lately.
+"""The executor's journal: running moves, temporarily dropped replicas, settings to restore, recent failures.
 
-It stands in the ConfigMap ``<cluster>-moves`` and is written, guarded by its resourceVersion, before what it records is done.
+It is stored in the ConfigMap ``<cluster>-moves`` and is written, with its resourceVersion as a precondition, before its requests are
+executed.
 """
 
 import json
@@ -23,7 +24,7 @@ SettingKey = tuple[ConfigKind, str, str]  # kind, name, key
 
 
 class JournalError(ValueError):
-    """The journal cannot be read. Nothing may be begun, and nothing in it counts as gone."""
+    """The journal cannot be read. Nothing may be started, and no entry counts as removed."""
 
 
 _LONGEST_FOLDER: Final = 255  # characters
@@ -32,18 +33,19 @@ _FUTURE_SUFFIX: Final = len(".") + 32 + len("-future")
 
 @dataclass(frozen=True)
 class Move:
-    """One replica that goes to a chosen dir.
+    """One replica that moves to a chosen dir.
 
     Attributes:
-        source: broker that gives it up; None where a replica is added (grown back); equal to ``target`` for a move between
-            dirs of one broker, which the agent carries out.
-        from_dir: path that it leaves; None where ``source`` is None, or where it is not known (a dead dir).
-        to_dir: path of the log dir on ``target`` that it is to stand in.
-        bytes: its size when it was planned; the size that Kafka tells counts if that is larger.
-        reason: why, for people: ``evacuate``, ``drain``, ``regrow``, ``spread``, ``fill``, ``balance``.
-        before: the assignment when it was begun, preferred leader first; filled in by the executor. Kafka forgets this order when a
+        source: broker that the replica leaves; None if a replica is added (restored); equal to ``target`` for a move between
+            dirs of one broker, which the agent executes.
+        from_dir: path that it leaves; None if ``source`` is None, or if it is not known (a failed dir).
+        to_dir: path of the log dir on ``target`` that it moves to.
+        bytes: its size when it was planned; the size that Kafka reports counts if it is larger.
+        reason: ``evacuate``, ``drain``, ``regrow``, ``spread``, ``fill``, ``balance``.
+        before: the assignment when the move was started, preferred leader first; set by the executor. Kafka forgets this order when a
             reassignment is cancelled.
-        doubts: looks in a row, about, at which Kafka's answers did not fit together: they are not of one moment.
+        doubts: approximate number of successive observations in which Kafka's answers contradicted each other, because they are not
+            from the same moment.
     """
 
     topic: str
@@ -69,12 +71,12 @@ class Move:
 
     @property
     def within(self) -> bool:
-        """Whether it goes between dirs of one broker."""
+        """Whether it is a move between dirs of one broker."""
         return self.source == self.target
 
     @property
     def placeable(self) -> bool:
-        """Whether AlterReplicaLogDirs takes its partition.
+        """Whether AlterReplicaLogDirs accepts its partition.
 
         It answers INVALID_TOPIC where the folder of a future replica would have a name of more than 255 characters
         (``UnifiedLog.logFutureDirName``: ``<topic>-<partition>.<32 hex digits>-future``; KAFKA-4893).
@@ -84,13 +86,13 @@ class Move:
 
 @dataclass(frozen=True)
 class DroppedReplica:
-    """A replica on a dead or overfull dir, or one that is corrupt, that was taken out of its partition's assignment, to be grown back.
+    """A replica that was temporarily dropped from its partition's assignment: on a failed or overfull dir, or corrupt.
 
     Attributes:
-        broker: whose replica it was.
-        bytes: its size, as the other replicas told.
-        before: the assignment before, preferred leader first.
-        reason: ``shed`` where its dir was too full, ``repair`` where a segment of it is corrupt; empty where its dir was dead.
+        broker: broker of the replica.
+        bytes: its size, taken from the other replicas.
+        before: the assignment before the drop, preferred leader first.
+        reason: ``shed`` if its dir was too full, ``repair`` if it has a corrupt segment; empty if its dir had failed.
     """
 
     topic: str
@@ -113,13 +115,13 @@ class DroppedReplica:
 
 @dataclass(frozen=True)
 class SavedConfig:
-    """A dynamic config, or a quota, of Kafka that we changed.
+    """A dynamic config or a quota in Kafka that Spindle changed.
 
     Attributes:
-        before: its value before we touched it, None for none; put back if the value is still ours.
-        ours: the value that we set or are about to set; None for none.
-        was: the value of ours that it had before the last change: until ``ours`` is seen, this one is ours, too.
-        closing: it is being put back.
+        before: the previous value, None for none; restored if the current value is still Spindle's.
+        ours: the value that Spindle set or is about to set; None for none.
+        was: Spindle's value before the last change: until Kafka shows ``ours``, this value counts as Spindle's, too.
+        closing: whether the previous value is being restored.
     """
 
     kind: ConfigKind
@@ -132,18 +134,18 @@ class SavedConfig:
 
     @property
     def id(self) -> SettingKey:
-        """What it is a setting of."""
+        """(kind, name, key)."""
         return self.kind, self.name, self.key
 
 
 @dataclass(frozen=True)
 class LeadershipOverride:
-    """The order of a partition's replicas that we changed, so that another one is the preferred leader for a while.
+    """A changed order of a partition's replicas that makes another one the preferred leader temporarily.
 
     Attributes:
-        before: the order before, put back when the cause is gone and nobody else has changed it.
-        ours: the order that we set or are about to set.
-        was: ours before the last change: until ``ours`` is seen, this one is ours, too.
+        before: the previous order, restored when the cause is gone and nobody else has changed it.
+        ours: the order that Spindle set or is about to set.
+        was: Spindle's order before the last change: until Kafka shows ``ours``, this order counts as Spindle's, too.
     """
 
     topic: str
@@ -160,12 +162,12 @@ class LeadershipOverride:
 
 @dataclass(frozen=True)
 class MoveBackoff:
-    """A move between dirs that an agent gave up, and that is not asked for again at once.
+    """Back-off of a move between dirs that failed on the agent.
 
     Attributes:
-        broker, to_dir: where it was to go.
-        times: how often it was given up, without landing in between.
-        until: seconds since the epoch until which it rests.
+        broker, to_dir: target of the move.
+        times: number of failures since the last success.
+        until: end of the back-off in seconds since the epoch.
     """
 
     topic: str
@@ -183,10 +185,10 @@ class MoveBackoff:
 
 @dataclass(frozen=True)
 class PendingCleanup:
-    """A log whose replica has left its dir, and that Kafka deletes in a minute only: until then it takes up room.
+    """A log whose replica has left its dir. Kafka deletes it after a minute; until then it uses space.
 
     Attributes:
-        until: seconds since the epoch at which it is surely gone.
+        until: seconds since the epoch at which it is certainly deleted.
     """
 
     topic: str
@@ -204,12 +206,13 @@ class PendingCleanup:
 
 @dataclass(frozen=True)
 class Journal:
-    """Everything that a successor needs to know. Equal journals render to equal text.
+    """Everything that another operator needs to continue. Equal journals render to equal text.
 
     Attributes:
-        steered: when a throttle's rate was changed last, in seconds since the epoch.
-        spread_violations: partitions that healing left on fewer racks than it found them on. Nothing waits for them: they are spread when that is possible.
-        pace: how far copies between brokers were, and when.
+        steered: when a throttle's rate was last changed, in seconds since the epoch.
+        spread_violations: partitions that healing left on fewer racks than before. Nothing waits for them: their rack spread is restored
+            when that is possible.
+        pace: recorded progress of copies between brokers.
     """
 
     moves: tuple[Move, ...] = ()
@@ -223,15 +226,15 @@ class Journal:
     pace: tuple[CopyProgress, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything is in it that is still to be done or put back."""
+        """Whether it contains anything that is still to be done or restored."""
         return bool(self.moves or self.dropped or self.settings or self.leadership)
 
     def move_of(self, topic: str, partition: int) -> Move | None:
-        """The move of a partition that is in motion."""
+        """The recorded move of a partition; None for none."""
         return next((move for move in self.moves if move.key == (topic, partition)), None)
 
     def dropped_on(self, broker: int) -> tuple[DroppedReplica, ...]:
-        """What is to be grown back on a broker."""
+        """Dropped replicas that will be restored on a broker."""
         return tuple(entry for entry in self.dropped if entry.broker == broker)
 
     def within(self) -> Mapping[int, tuple[Move, ...]]:
@@ -243,15 +246,15 @@ class Journal:
         return {broker: tuple(moves) for broker, moves in found.items()}
 
     def replacing(self, **fields: Any) -> "Journal":
-        """The same with other fields."""
+        """A copy with other fields."""
         return replace(self, **fields)
 
 
 def render(journal: Journal) -> str:
-    """The journal as text; paths and reasons, which repeat, stand once.
+    """The journal as text; each path and reason is stored once.
 
     Raises:
-        JournalError: it is larger than a ConfigMap holds.
+        JournalError: the text is too large for a ConfigMap.
     """
     words = _Words()
     document: dict[str, Any] = {
@@ -286,22 +289,22 @@ def render(journal: Journal) -> str:
     document["words"] = list(words)
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=True)
     if len(text) > MOST_BYTES:
-        raise JournalError(f"the journal of moves would have {len(text)} bytes, {MOST_BYTES} are the most")
+        raise JournalError(f"the journal of moves would have {len(text)} bytes; the maximum is {MOST_BYTES}")
     return text
 
 
 def parse(text: str | None) -> Journal:
-    """Read what `render` wrote; no text is an empty journal.
+    """Parse the output of `render`; no text is an empty journal.
 
     Raises:
-        JournalError: it is not understood.
+        JournalError: the text is not a valid journal.
     """
     if not text:
         return Journal()
     try:
         document = json.loads(text)
         if document["version"] != _VERSION:
-            raise JournalError(f"the journal of moves is of version {document['version']}, not {_VERSION}")
+            raise JournalError(f"the journal of moves has version {document['version']}, not {_VERSION}")
         words = document["words"]
 
         def word(number: int | None) -> str | None:
@@ -368,12 +371,12 @@ def _order(entry: list[Any]) -> LeadershipOverride:
 def _setting(entry: list[Any]) -> SavedConfig:
     kind, name, key, before, ours, was, closing = entry
     if kind not in ("topic", "broker", "quota"):
-        raise JournalError(f"the journal of moves names a setting of a {kind}")
+        raise JournalError(f"the journal of moves has a setting of unknown kind {kind}")
     return SavedConfig(kind, str(name), str(key), before, ours, was, bool(closing))
 
 
 class _Words:
-    """Strings, each of which gets a number."""
+    """A table of strings with a number for each."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""One look at Kafka, indexed for the executor: what stands where, what is live, what is on its way to each dir."""
+"""One observation of Kafka, indexed for the executor: where replicas are, which are live, and what is being copied to each dir."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ class KafkaIndex:
     """Questions about one view.
 
     Attributes:
-        unknown: why nothing can be said at all, as a clause; empty if something can.
+        unknown: why nothing is known at all, as a clause; empty otherwise.
         partitions: by (topic, index).
         topics: names of all topics that have partitions.
     """
@@ -28,9 +28,9 @@ class KafkaIndex:
         """Index a view; takes time linear in its partitions.
 
         Args:
-            view: what Kafka says.
-            closed: (broker, path) of dirs that are to take nothing, whatever Kafka says of them.
-            bad: those that are to be emptied because their disk is bad: what stands there is no live replica, as for the planner.
+            view: one observation of Kafka.
+            closed: (broker, path) of dirs that take no replica, whatever Kafka reports about them.
+            bad: dirs that are evacuated because their disk failed: a replica on them does not count as live, as for the planner.
         """
         self.bad = bad
         self.view = view
@@ -48,7 +48,7 @@ class KafkaIndex:
         return found is not None and not found.fenced and found.log_dirs is not None
 
     def dirs(self, broker: int) -> tuple[LogDir, ...]:
-        """A broker's log dirs; none if it could not be asked."""
+        """A broker's log dirs; empty if it did not answer."""
         found = self.brokers.get(broker)
         return (found.log_dirs or ()) if found is not None else ()
 
@@ -73,10 +73,9 @@ class KafkaIndex:
         return next((d for d in self.dirs(broker) if not d.error and key in d.futures), None)
 
     def live(self, broker: int, partition: Partition) -> bool:
-        """Whether a broker's replica counts as a live one.
+        """Whether a broker's replica counts as live: it is on a live dir of a broker that is not fenced.
 
-        It stands on a live dir of a broker that is not fenced. A broker that does not answer for its dirs is taken by the
-        controllers' word, which take replicas on dead dirs out of the ISR.
+        For a broker that does not answer DescribeLogDirs the ISR decides: the controllers remove replicas on failed dirs from it.
         """
         found = self.brokers.get(broker)
         if found is None or found.fenced:
@@ -87,26 +86,26 @@ class KafkaIndex:
         return stands is not None and (broker, stands.path) not in self.bad
 
     def size(self, key: PartitionKey, planned: int = 0) -> int:
-        """Bytes of a partition: of its largest replica, at least as many as were planned with."""
+        """Size of a partition in bytes: that of its largest replica, but at least the planned size."""
         partition = self.partitions.get(key)
         replicas = partition.replicas if partition is not None else ()
         stands = (self.standing(broker, key) for broker in replicas)
         return max((planned, *(log_dir.replicas[key] for log_dir in stands if log_dir is not None)))
 
     def future_anywhere(self, partition: Partition) -> int | None:
-        """A broker that copies its replica of a partition between its dirs."""
+        """A broker that is copying its replica of a partition between its dirs; None for none."""
         key = (partition.topic, partition.index)
         return next((b for b in partition.replicas if self.future(b, key) is not None), None)
 
 
 class Incoming:
-    """Bytes that are still to come to each dir: every move in flight counted in full, ours and others' (rule 4).
+    """Bytes still to be copied to each dir by all moves in flight, Spindle's and others' (no overfull target, docs/safety.md).
 
-    What has been copied already is part of the dir's use, so only the rest of a replica is counted here.
+    Bytes that were already copied are part of the dir's usage, so only the rest of a replica counts here.
     """
 
     def __init__(self, look: KafkaIndex, moves: Iterable[Move]) -> None:
-        """Sum up what is under way: journaled moves, copies between dirs, replicas that are being added."""
+        """Sum up running copies: recorded moves, copies between dirs, replicas that are being added."""
         self._look = look
         self._bytes: dict[tuple[int, str], int] = defaultdict(int)
         ours = {(move.target, move.key) for move in moves}
@@ -117,26 +116,26 @@ class Incoming:
                 self._bytes[broker, path] += max(0, look.size(key) - present)
 
     def add(self, move: Move) -> None:
-        """Count one more move of ours."""
+        """Count one more recorded move."""
         look, key = self._look, move.key
         size = look.size(key, move.bytes)
         self._bytes[move.target, move.to_dir] += size - min(size, present(look, move))
         if not move.within and (stands := look.standing(move.target, key)) and stands.path != move.to_dir:
-            # It is growing on another dir than it was meant for.
+            # The replica is being copied to a dir that was not chosen.
             self._bytes[move.target, stands.path] += max(0, size - stands.replicas[key])
 
     def drop(self, move: Move) -> None:
-        """Take back what was counted for a move of ours."""
+        """Remove a recorded move from the sum."""
         look, key = self._look, move.key
         size = look.size(key, move.bytes)
         self._bytes[move.target, move.to_dir] -= size - min(size, present(look, move))
 
     def to(self, broker: int, path: str) -> int:
-        """Bytes still to come to one dir."""
+        """Bytes still to be copied to one dir."""
         return self._bytes.get((broker, path), 0)
 
     def _others(self) -> Iterator[tuple[int, str, PartitionKey, int]]:
-        """What comes to a dir without being asked here: broker, path, partition, bytes that are there already."""
+        """Copies that others started: broker, path, partition, bytes that are already there."""
         for broker_id, broker in self._look.brokers.items():
             for log_dir in broker.log_dirs or ():
                 for key, there in log_dir.futures.items():
@@ -146,14 +145,14 @@ class Incoming:
                 stands = self._look.standing(broker_id, key)
                 if stands is not None:
                     yield broker_id, stands.path, key, stands.replicas[key]
-                else:  # it may turn up on any of them
+                else:  # Kafka may create it on any of them
                     yield from (
                         (broker_id, d.path, key, 0) for d in self._look.dirs(broker_id) if not d.error
                     )
 
 
 def present(look: KafkaIndex, move: Move) -> int:
-    """Bytes of a move that stand on its chosen dir already, as a copy in the making or as the replica itself."""
+    """Bytes of a move that are already on its chosen dir, as a future log or as the replica itself."""
     chosen = look.dir(move.target, move.to_dir)
     if chosen is None or chosen.error:
         return 0

@@ -1,8 +1,9 @@
-"""Who leads, for a while: the order of a partition's replicas is changed, and put back when the cause is gone.
+"""Temporary leaders: changes the order of a partition's replicas and restores it when the cause is gone.
 
-Kafka makes the first replica that is in sync the leader, and comes back to the first of all by itself every few minutes. So
-an election alone would not last, and the order is what is changed: noted before it is, and put back only where it still is ours.
-A partition that is being moved, by whomever, is left alone meanwhile (rule 6).
+Kafka elects the first in-sync replica as the leader and returns to the preferred leader by itself every few minutes
+(auto.leader.rebalance). So an election alone would not last, and Spindle changes the order: it is recorded first, and restored only if
+nobody else has changed it since. A partition that is being moved is not touched meanwhile (no move that Kafka refuses or another one
+disturbs, docs/safety.md).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -19,11 +20,11 @@ Leads = Mapping[PartitionKey, int | None]
 
 @dataclass(frozen=True)
 class LeadershipResult:
-    """What is on record about orders, and what is to be done.
+    """The recorded orders of replicas, and the requests to Kafka.
 
     Attributes:
-        orders: for the journal.
-        intents: reassignments that change nothing but the order, then elections.
+        orders: entries for the journal.
+        intents: reassignments that only change the order, then elections.
     """
 
     orders: tuple[LeadershipOverride, ...] = ()
@@ -37,14 +38,14 @@ def reconcile_leadership(
     busy: Collection[PartitionKey],
     most: int,
 ) -> LeadershipResult:
-    """Let others lead where that is wanted, and put back what is wanted no more.
+    """Change preferred leaders as requested, and restore those that are no longer requested.
 
     Args:
-        look: what Kafka says. Brokers and partitions are known.
-        standing: what the journal says that we changed.
-        leads: partition → the broker that is to be its preferred leader; None to leave it as it stands.
-        busy: partitions that are being moved, or begin to.
-        most: entries of the journal.
+        look: the state of Kafka; brokers and partitions must be known.
+        standing: recorded changes in the journal.
+        leads: partition → its requested preferred leader; None to keep the current order.
+        busy: partitions that are being moved or start to.
+        most: maximum number of entries in the journal.
     """
     entries = {entry.key: entry for entry in standing}
     found = _Leadership(most)
@@ -56,7 +57,7 @@ def reconcile_leadership(
             found.keep(entry)
             continue
         if entry is not None and partition.replicas not in (entry.before, entry.ours, entry.was):
-            entry = None  # somebody else's by now
+            entry = None  # another client has changed the order since
         if key in leads:
             found.lead(partition, entry, leads[key])
         elif entry is not None and partition.replicas != entry.before:
@@ -67,15 +68,15 @@ def reconcile_leadership(
 def set_preferred_leaders(
     look: KafkaIndex, leaders: Mapping[PartitionKey, int], busy: Collection[PartitionKey]
 ) -> tuple[Intent, ...]:
-    """Make others the preferred leaders, for good: nothing of it is on record, and nothing is put back.
+    """Change preferred leaders permanently: nothing is recorded or restored.
 
-    First the order, then the election: the controller that is asked to elect has taken the order before, and one that it turns down ends
-    the pass. Who is not in sync, or holds no replica, is made nothing.
+    The order is changed before the election, so that the controller that elects already knows it; a rejected request ends the
+    reconciliation. A broker that is not in sync, or has no replica, is not made the preferred leader.
 
     Args:
-        look: what Kafka says. Brokers and partitions are known.
-        leaders: partition → who is to be its preferred leader.
-        busy: partitions that are being moved, or that others lead for a while.
+        look: the state of Kafka; brokers and partitions must be known.
+        leaders: partition → its preferred leader.
+        busy: partitions that are being moved, or that have a temporary leader.
     """
     orders: dict[PartitionKey, tuple[int, ...]] = {}
     elected: list[PartitionKey] = []
@@ -88,13 +89,13 @@ def set_preferred_leaders(
         if partition.leader not in (None, broker):
             elected.append(key)
     named = some([f"{topic}-{index}" for topic, index in elected])
-    message = f"{counted(len(elected), 'partition')} (the proposal chose another preferred leader): {named}."
+    message = f"{counted(len(elected), 'partition')} (the planned broker becomes the leader): {named}."
     elect = ElectIntent(partitions=tuple(elected), reason="LeadershipMoved", message=message)
     return (*_reorders(orders), *((elect,) if elected else ()))
 
 
 class _Leadership:
-    """What comes of the partitions, one after the other."""
+    """Collects the results, partition by partition."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -120,7 +121,7 @@ class _Leadership:
             self.away.append(key)
 
     def put_back(self, partition: Partition, entry: LeadershipOverride) -> None:
-        """The entry stays until it is seen to be back; who led before has to be able to."""
+        """Restore the order if the previous leader is in sync; the entry stays until Kafka shows the previous order."""
         self.keep(entry)
         if entry.before[0] in partition.isr:
             self.orders[entry.key] = entry.before
@@ -148,9 +149,9 @@ def _elections(away: list[PartitionKey], back: list[PartitionKey]) -> tuple[Elec
         (
             away,
             "LeadershipMoved",
-            "their leader is on a bad disk or on a broker that goes down; another replica takes over",
+            "another replica takes over, because the leader is on an unhealthy disk or its broker is being stopped",
         ),
-        (back, "LeadershipRestored", "leadership returns to the preferred leader"),
+        (back, "LeadershipRestored", "the previous leader takes over again"),
     ):
         if keys:
             named = some([f"{topic}-{index}" for topic, index in keys])

@@ -1,4 +1,4 @@
-"""Partitions that lack replicas by Spindle's own hand: what each is meant to have, and whether somebody else has decided otherwise since."""
+"""Partitions whose replicas Spindle dropped: their intended assignment, and whether another client has reassigned them since."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,14 +11,14 @@ def meant(
     journal: Journal | None,
     partitions: Iterable[Partition] | None,
 ) -> dict[PartitionKey, tuple[int, ...]]:
-    """The assignment that each partition is meant to have of which Spindle took replicas off for a while.
+    """The intended assignment of each partition from which Spindle temporarily dropped replicas.
 
-    Several may have left one after the other, each from a smaller assignment: the largest is meant. What somebody else has reassigned since is
-    left out: it is meant to have what that one gave it.
+    Several replicas may have been dropped one after the other, each from a smaller assignment: the largest one counts. A partition that
+    another client has reassigned since is left out: that assignment is the intended one.
 
     Args:
         journal: None if it cannot be read.
-        partitions: as Kafka has them now; None if they could not be read.
+        partitions: the current partitions; None if they could not be read.
     """
     others = taken_over(journal, {(p.topic, p.index): p for p in partitions or ()})
     found: dict[PartitionKey, tuple[int, ...]] = {}
@@ -31,10 +31,10 @@ def meant(
 def taken_over(
     journal: Journal | None, partitions: Mapping[PartitionKey, Partition]
 ) -> frozenset[PartitionKey]:
-    """Partitions that lack replicas on record, and that somebody else has reassigned since.
+    """Partitions with recorded dropped replicas that another client has reassigned since.
 
-    What Spindle does leads to no broker but those that were assigned and the targets of its own moves, and takes none away but those that it has
-    on record and the sources of its moves.
+    Spindle itself only adds previously assigned brokers and the targets of its moves, and only removes recorded replicas and the sources of
+    its moves.
     """
     if journal is None:
         return frozenset()
@@ -58,5 +58,5 @@ def taken_over(
 
 
 def put_right(partition: Partition, entry: DroppedReplica) -> bool:
-    """Whether a partition that somebody else has reassigned has as many replicas again as it had."""
+    """Whether a partition that another client has reassigned has as many replicas as before the drop."""
     return not (partition.adding or partition.removing) and len(partition.replicas) >= len(entry.before)

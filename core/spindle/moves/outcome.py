@@ -1,4 +1,4 @@
-"""What one step of the executor comes to."""
+"""The result of one step of the executor."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from spindle.moves.journal import Journal, Move
 
 @dataclass(frozen=True)
 class RefusedMove:
-    """A wanted move that must not begin now, or one that was given up, and why.
+    """A requested move that must not start now, or one that was abandoned, and why.
 
     Attributes:
-        given_up: it was in motion and is not any more.
+        given_up: the move was running and has been abandoned.
     """
 
     move: Move
@@ -24,11 +24,11 @@ class RefusedMove:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a move is.
+    """Progress of a move.
 
     Attributes:
-        state: ``Queued`` (its agent has not begun), ``Copying``, ``Waiting`` (its target does not answer).
-        bytes, copied: its size, and what of it stands on the chosen dir.
+        state: ``Queued`` (its agent has not started), ``Copying``, ``Waiting`` (its target does not answer).
+        bytes, copied: size of the replica, and bytes of it on the chosen dir.
     """
 
     move: Move
@@ -39,18 +39,17 @@ class Progress:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step comes to.
+    """Result of one step.
 
     Attributes:
-        journal: to be written, if it differs, before any of the intents is carried out.
+        journal: the next journal; if it differs, it must be written before any intent is executed.
         actions: intents in order; the failure of one ends the step.
-        refusals: wanted moves that did not begin for a reason that is worth telling (not: that their turn has not come), and
-            moves that were given up.
-        agent_moves: broker → moves between its dirs, in order: the whole of what its ``spec.moves`` is to hold. Brokers without
-            any are left out.
-        progress: of each move in the journal, in its order.
+        refusals: requested moves that did not start for a reason that the user should know (not just the budget), and abandoned moves.
+        agent_moves: broker → moves between its dirs, in order: the complete content of its ``spec.moves``. Brokers without any are
+            left out.
+        progress: progress of each move in the journal, in its order.
         landed: moves that were found done in this step.
-        slowed: brokers whose disks are to be copied between as slowly as is allowed: a partition that nobody can write to catches up.
+        slowed: brokers that copy between their disks at the lower limit, because a partition below min.insync.replicas is catching up.
     """
 
     journal: Journal

@@ -1,7 +1,7 @@
-"""How fast replicas are copied: additive increase, multiplicative decrease, inside bounds, by what the disks feel.
+"""Rate control for copies: additive increase and multiplicative decrease within bounds, depending on the load of the disks.
 
-One function for both who copy: the agent steers what a broker copies between its own dirs, the executor what brokers copy from each
-other. Neither keeps anything in memory for it: the rate that stands in Kafka's settings is where the next step begins.
+The same function is used by the agent, for copies between the dirs of a broker, and by the executor, for copies between brokers. Neither
+keeps state in memory: the next step starts from the rate in Kafka's settings.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-PERIOD: Final = 10.0  # seconds between two steps: as long as latencies are averaged over, so that each step sees what the last did
+PERIOD: Final = 10.0  # seconds between two steps: the averaging time of latencies, so that each step sees the effect of the last one
 _STEPS: Final = 10  # from the lower bound to the upper one
 _DOWN: Final = 0.5
 
@@ -17,15 +17,15 @@ _DOWN: Final = 0.5
 _DEVICE_MS: Final = (
     50.0,
     100.0,
-)  # mean of the requests to a device; what is written back in bulk is slow by nature
+)  # mean of the requests to a device; bulk write-back is slow by nature
 _PROBE_MS: Final = (
     250.0,
     1000.0,
-)  # one block written, flushed and read back: what a producer with acks=all waits for
+)  # one block written, flushed and read back: the latency that a producer with acks=all sees
 
 
 class Pressure(IntEnum):
-    """What a disk feels; of several the highest counts."""
+    """Load of a disk; of several disks the highest counts."""
 
     CALM = 0
     BUSY = 1
@@ -34,11 +34,11 @@ class Pressure(IntEnum):
 
 @dataclass(frozen=True)
 class RateBounds:
-    """Bytes per second, both included.
+    """Inclusive limits in bytes per second.
 
     Attributes:
-        least: never slower; at most ``most``.
-        most: never faster.
+        least: lower limit; at most ``most``.
+        most: upper limit.
     """
 
     least: int
@@ -46,21 +46,21 @@ class RateBounds:
 
     @classmethod
     def of(cls, least: int | None, most: int) -> "RateBounds":
-        """Bounds as they were written down: a lower one above the upper one, or none at all, means that the upper one is kept to."""
+        """Bounds from the configuration: a lower limit that is missing or above the upper one means a fixed rate at the upper limit."""
         return cls(most if least is None else min(least, most), most)
 
     def keep(self, rate: int) -> int:
-        """The nearest rate inside them."""
+        """The nearest rate within the bounds."""
         return max(self.least, min(self.most, rate))
 
 
 def pressure(latency_ms: float | None, *, probe_ms: float | None = None, far: bool = False) -> Pressure:
-    """What one disk feels.
+    """Load of one disk.
 
     Args:
-        latency_ms: mean time of a request to its device, lately; None while there were none.
-        probe_ms: what the latest probe took, or has taken so far; None if nothing is known.
-        far: its requests take far longer than those of the node's other disks, or the disk is odd in another way.
+        latency_ms: recent mean time of a request to its device; None without requests.
+        probe_ms: duration of the latest probe, or of a pending one so far; None if not known.
+        far: whether its requests take much longer than those of the node's other disks, or the disk has another anomaly.
     """
     if far:
         return Pressure.STRAINED
@@ -68,7 +68,7 @@ def pressure(latency_ms: float | None, *, probe_ms: float | None = None, far: bo
 
 
 def highest(found: Iterable[Pressure]) -> Pressure:
-    """Of several disks; calm if there are none."""
+    """Highest load of several disks; calm if there are none."""
     return max(found, default=Pressure.CALM)
 
 
@@ -76,9 +76,9 @@ def steer(rate: int, bounds: RateBounds, felt: Pressure) -> int:
     """The rate of the next `PERIOD` in bytes per second.
 
     Args:
-        rate: of the last one; whatever it was, the answer is inside the bounds.
-        bounds: that it has to keep to. Equal ones make it a fixed rate.
-        felt: by the disks that are read from and written to.
+        rate: rate of the last period; the result is always within the bounds.
+        bounds: limits of the rate. Equal limits mean a fixed rate.
+        felt: load of the source and target disks.
     """
     rate = bounds.keep(rate)
     if felt is Pressure.STRAINED:

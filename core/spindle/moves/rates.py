@@ -1,4 +1,4 @@
-"""The replication throttle of each broker that takes part in moves: steered inside its bounds, no memory but the journal's."""
+"""The replication throttle of each broker that takes part in moves, controlled within its bounds; the only state is the journal."""
 
 from collections.abc import Iterable
 
@@ -12,10 +12,10 @@ from spindle.moves.under_replicated import UnderReplicated
 
 
 class Rates:
-    """Bytes per second by broker and setting; where one has begun it goes on from there, else at the upper bound.
+    """Bytes per second by broker and setting. A throttle that is set is adjusted; a new one starts at the upper bound.
 
     Attributes:
-        steered: when a rate was changed last, in seconds since the epoch; for the next journal.
+        steered: when a rate was last changed, in seconds since the epoch; for the next journal.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Rates:
         signals: MoveSignals,
         moves: Iterable[Move],
     ) -> None:
-        """See what is on record, and what the disks feel that the moves touch."""
+        """Read the recorded rates, and the load of the disks that the moves read and write."""
         self._standing = {
             entry.id: int(entry.ours)
             for entry in journal.settings
@@ -47,7 +47,7 @@ class Rates:
         self.steered = journal.steered
 
     def of(self, broker: int, key: str) -> int | None:
-        """What one rate is to be; None for no throttle."""
+        """The rate of one setting of a broker; None for no throttle."""
         if self._bounds is None:
             return None
         name: SettingKey = ("broker", str(broker), key)
@@ -64,7 +64,7 @@ class Rates:
 
 
 def _felt(look: KafkaIndex, signals: MoveSignals, moves: Iterable[Move]) -> dict[int, Pressure]:
-    """By broker: what those of its disks feel that are written to, or read from as the leader's."""
+    """By broker: the load of its disks that are written to, or read from as the leader's."""
     touched: dict[int, set[str]] = {}
     for move in moves:
         partition = look.partitions.get(move.key)

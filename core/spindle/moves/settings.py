@@ -1,10 +1,10 @@
-"""Kafka's dynamic configs that are ours for a while: set, kept, put back where the value is still ours (rule 10).
+"""Dynamic configs that Spindle sets temporarily and restores if the value is still its own (what is changed can be put back, docs/safety.md).
 
-A setting is noted before it is made, with what stood there before. While it is being changed, the former value counts as ours, too; and
-an entry leaves the journal only after it was put back and seen to be back.
+A setting is recorded, with its previous value, before it is changed. During a change the previous value counts as Spindle's, too. An
+entry leaves the journal only after Kafka shows the restored value.
 
-A cordon of a dir that its broker does not have is nobody's: the broker takes none of the settings that were set on it, and no change to them, as long as it stands
-(`KafkaConfig.validateCordonedLogDirs`). Whoever set it, it goes.
+A cordon of a dir that its broker does not have is removed, whoever set it: while it exists, the broker applies none of its dynamic
+settings and rejects changes to them (`KafkaConfig.validateCordonedLogDirs`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,10 +28,10 @@ from spindle.moves.journal import ConfigKind, Move, SavedConfig, SettingKey
 from spindle.moves.kafka_index import KafkaIndex
 
 _LISTS: Final = frozenset({LEADER_REPLICAS, FOLLOWER_REPLICAS, CORDONED})
-# These take the place of the user's own value for a while. Everything else that a user has set is left as it is.
+# These temporarily replace the user's value. Any other value that a user has set is not changed.
 _OVERRIDES: Final = frozenset({RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES})
 _ALL: Final = "*"
-_NONE: Final = "none"  # what Kafka takes for "no replica at all" in a list of throttled ones
+_NONE: Final = "none"  # Kafka's notation for "no replica" in a list of throttled replicas
 
 
 def throttles(
@@ -39,13 +39,13 @@ def throttles(
 ) -> dict[SettingKey, str]:
     """The throttles that these moves between brokers need: (kind, name, key) → value.
 
-    As leadership may change while a replica is copied, every replica that stands already is listed as one to be read from. Kafka
-    never throttles members of the ISR. A broker that does not answer can neither be told nor read from.
+    Leadership may change during a copy, so every existing replica is listed as a possible source. Kafka never throttles members of the
+    ISR. A broker that does not answer can neither be configured nor read from.
 
     Args:
-        look: one look at Kafka.
-        moves: that are in motion.
-        rate_of: bytes per second by broker and key; None throughout for no throttle.
+        look: one observation of Kafka.
+        moves: running moves.
+        rate_of: bytes per second by broker and key; None for no throttle.
     """
     lists: dict[SettingKey, set[str]] = {}
     rates: dict[SettingKey, str] = {}
@@ -70,15 +70,15 @@ def throttles(
 def settle(
     look: KafkaIndex, standing: Iterable[SavedConfig], desired: Mapping[SettingKey, str]
 ) -> tuple[tuple[SavedConfig, ...], tuple[ConfigureIntent, ...]]:
-    """Bring Kafka's settings to what is desired now, and put the others back.
+    """Set Kafka's settings to the desired values, and restore the others.
 
     Args:
-        look: what Kafka's settings are.
-        standing: what the journal says that we changed.
-        desired: (kind, name, key) → value. Rates that somebody else has set already are respected; lists are joined.
+        look: the current state of Kafka, with its settings.
+        standing: recorded changes in the journal.
+        desired: (kind, name, key) → value. Rates that another client has set are kept; lists are merged.
 
     Returns:
-        the settings for the journal, and what is to be set.
+        the settings for the journal, and the requests to Kafka.
     """
     entries = {entry.id: entry for entry in standing}
     changes: dict[tuple[ConfigKind, str], dict[str, str | None]] = {}
@@ -98,14 +98,14 @@ def settle(
 def _settle_one(
     look: KafkaIndex, key: SettingKey, entry: SavedConfig | None, wanted: str | None
 ) -> tuple[SavedConfig | None, bool]:
-    """One setting: its entry in the journal, None for none, and whether Kafka is to be told."""
+    """One setting: its entry in the journal, None for none, and whether it must be set in Kafka."""
     values = told(look.view, *key[:2]) if key[2] != CORDONED else (look.view.settings or {}).get(key[:2])
     if values is None:
         gone = key[0] == "topic" and look.view.partitions is not None and key[1] not in look.topics
         return (None if gone else entry), False
     live = values.get(key[2])
     if entry is not None and not _is_ours(entry, live):
-        # Somebody else's by now, and so is what becomes of it: as long as we would override it, it is noted as left alone.
+        # Another client has changed it. While Spindle would override it, it is recorded as not to be touched.
         left_alone = key[2] in _OVERRIDES and wanted is not None
         entry = SavedConfig(*key, before=live, ours=live, was=live) if left_alone else _ours_in(entry, live)
     entry = _possible(look.view, key, entry, live)
@@ -129,9 +129,9 @@ def _settle_one(
 
 
 def told(view: KafkaView, kind: str, name: str) -> Mapping[str, str] | None:
-    """What is set on a topic or broker; None where that is not known.
+    """Dynamic settings of a topic or broker; None if they are not known.
 
-    A broker with a cordon of a dir that it does not have tells the cordon, and no throttle that is set on it.
+    A broker with a cordon of a dir that it does not have reports the cordon, but no throttle.
     """
     if kind == "broker" and gone_dirs(view, name):
         return None
@@ -139,7 +139,7 @@ def told(view: KafkaView, kind: str, name: str) -> Mapping[str, str] | None:
 
 
 def gone_dirs(view: KafkaView, broker: str) -> AbstractSet[str]:
-    """Dirs that are cordoned on a broker (its id in digits), which was started without them; none where it could not be asked."""
+    """Cordoned dirs that a broker (its id in digits) does not have; empty if it did not answer."""
     found = (view.brokers or {}).get(int(broker))
     cordon = (view.settings or {}).get(("broker", broker), {}).get(CORDONED)
     if found is None or found.log_dirs is None or cordon is None:
@@ -150,7 +150,7 @@ def gone_dirs(view: KafkaView, broker: str) -> AbstractSet[str]:
 def _possible(
     view: KafkaView, key: SettingKey, entry: SavedConfig | None, live: str | None
 ) -> SavedConfig | None:
-    """A cordon's entry, of which only dirs come back that its broker has; one is made for somebody else's cordon of others. Other settings stay as they are."""
+    """A cordon's entry, limited to dirs that its broker has; another client's cordon of missing dirs gets an entry. Other settings are unchanged."""
     missing = gone_dirs(view, key[1]) if key[2] == CORDONED else frozenset()
     if not missing:
         return entry
@@ -160,21 +160,21 @@ def _possible(
 
 
 def _less(value: str | None, gone: AbstractSet[str]) -> str | None:
-    """A list without some entries; None if nothing is left."""
+    """A list without some entries; None if it is empty then."""
     if value is None or not gone:
         return value
     return _joined(path for path in _split(value) if path not in gone) or None
 
 
 def _is_ours(entry: SavedConfig, live: str | None) -> bool:
-    """Whether a value is the one we set, the one we set before that, or the one that stood there before us."""
+    """Whether a value is the one that Spindle set, the one that it set before that, or the previous value."""
     return any(_same(entry.id, live, value) for value in (entry.ours, entry.was, entry.before))
 
 
 def _ours_in(entry: SavedConfig, live: str | None) -> SavedConfig | None:
-    """A list that somebody else has changed, as far as entries of ours still are in it: all others are what is to stand there after us.
+    """The entry for a list that another client has changed while it still contains Spindle's entries; all others are restored later.
 
-    Other tools add their entries to throttled replicas, and take them out again.
+    Other tools add their entries to throttled replicas and remove them again.
     """
     if entry.key not in _LISTS or live is None:
         return None
@@ -193,7 +193,7 @@ def _same(key: SettingKey, one: str | None, other: str | None) -> bool:
 
 
 def _merged(key: SettingKey, before: str | None, wanted: str) -> str:
-    """A list of the user's with ours added; anything else as wanted."""
+    """The user's list with Spindle's entries added; any other value as requested."""
     if key[2] not in _LISTS or before is None:
         return wanted
     if before.strip() == _ALL:

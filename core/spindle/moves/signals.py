@@ -1,4 +1,4 @@
-"""What the executor is told beside what Kafka shows: the time, what disks feel, and what agents gave up."""
+"""Inputs of the executor other than the state of Kafka: the time, the load of disks, and moves that failed on agents."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -10,13 +10,13 @@ from spindle.moves.rate_control import Pressure
 
 @dataclass(frozen=True, kw_only=True)
 class MoveSignals:
-    """All of it may be missing: then rates stay as they are.
+    """Inputs of one step. All are optional; without them rates do not change.
 
     Attributes:
         now: seconds since the epoch.
-        felt: (broker, path of a log dir) → what its disk feels, as the agent on its node says.
-        failed: (broker, (topic, partition), path of the dir it was to go to) → why the agent gave a move between dirs up.
-        down: brokers that are down or being taken down, though Kafka may show them in sync yet.
+        felt: (broker, path of a log dir) → load of its disk, as the agent on its node reports.
+        failed: (broker, (topic, partition), path of the target dir) → why a move between dirs failed on the agent.
+        down: brokers that are down or being taken down, even if Kafka still shows them in sync.
     """
 
     now: float = 0.0

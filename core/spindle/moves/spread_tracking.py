@@ -1,7 +1,7 @@
-"""What healing left on fewer racks than it found it on: noted when such a move begins, forgotten when it is mended or somebody else's.
+"""Records partitions that healing left on fewer racks than before, until their rack spread is restored or another client moves them.
 
-While a disk or a whole rack is away its replicas are made anew where there is room, and that may be a rack that holds another copy already.
-The record says which partitions these are, so that they can be spread again when that is possible. What a person put together is not in it.
+While a disk or a whole rack is unavailable, its replicas are rebuilt where there is space, possibly in a rack that already has a copy.
+The record names these partitions, so that their spread can be restored later. Partitions that users placed on few racks are not in it.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,20 +20,20 @@ class SpreadTracker:
     """The record of one step of the executor."""
 
     def __init__(self, look: KafkaIndex, journal: Journal) -> None:
-        """Take up what is on record.
+        """Start from the recorded violations.
 
         Args:
-            look: what Kafka says; brokers and partitions are known.
-            journal: as it stands on record.
+            look: the state of Kafka; brokers and partitions must be known.
+            journal: the current journal.
         """
         self._look = look
         self._entries = {entry.key: entry for entry in journal.spread_violations}
-        # What these were put to, nobody but us has done.
+        # The current assignment of these partitions is Spindle's own.
         self._ours = {move.key for move in journal.moves} | {entry.key for entry in journal.dropped}
         self._racks = _racks_of(look)
 
     def begun(self, move: Move) -> None:
-        """Note a move that begins, if it leaves its partition on fewer racks than it has."""
+        """Record a move that starts, if it leaves its partition on fewer racks than before."""
         partition = self._look.partitions.get(move.key)
         if move.reason != EVACUATE or move.within or partition is None or self._racks is None:
             return
@@ -47,10 +47,10 @@ class SpreadTracker:
             self._entries[move.key] = SpreadViolation(*move.key, racks=racks, brokers=tuple(sorted(after)))
 
     def standing(self, ours: Collection[PartitionKey]) -> tuple[SpreadViolation, ...]:
-        """What stays on record.
+        """The violations that stay recorded.
 
         Args:
-            ours: partitions that are in motion, or short of a replica, by our hand after this step.
+            ours: partitions that Spindle is moving, or from which it dropped a replica, after this step.
         """
         kept = (self._still(entry, ours) for _, entry in sorted(self._entries.items()))
         return tuple(entry for entry in kept if entry is not None)

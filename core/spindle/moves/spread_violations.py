@@ -1,4 +1,4 @@
-"""A partition that healing left on fewer racks than it found it on, as the journal keeps it."""
+"""A partition that healing left on fewer racks than before, as recorded in the journal."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -8,11 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SpreadViolation:
-    """A partition that is to be spread again.
+    """A partition whose rack spread is to be restored.
 
     Attributes:
-        racks: on how many racks it stood before.
-        brokers: where it stands by our own moves, sorted; once it stands elsewhere by somebody else's, it is theirs.
+        racks: number of racks that it was on before.
+        brokers: its brokers after Spindle's own moves, sorted; if another client moves it, the entry is removed.
     """
 
     topic: str
@@ -27,7 +27,7 @@ class SpreadViolation:
 
 
 def write_spread_violations(entries: Iterable[SpreadViolation]) -> dict[str, list[list[Any]]]:
-    """As the journal has them, by topic: each a partition, its racks, and its brokers."""
+    """The entries in the format of the journal, by topic: each a partition, its racks, and its brokers."""
     found: dict[str, list[list[Any]]] = defaultdict(list)
     for entry in entries:
         found[entry.topic].append([entry.partition, entry.racks, *entry.brokers])
@@ -35,7 +35,7 @@ def write_spread_violations(entries: Iterable[SpreadViolation]) -> dict[str, lis
 
 
 def read_spread_violations(found: Mapping[str, Iterable[Iterable[Any]]]) -> tuple[SpreadViolation, ...]:
-    """Read what `write_spread_violations` wrote."""
+    """Parse the output of `write_spread_violations`."""
     return tuple(
         SpreadViolation(str(topic), int(index), racks=int(racks), brokers=tuple(int(b) for b in brokers))
         for topic, entries in found.items()

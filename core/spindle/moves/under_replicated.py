@@ -1,7 +1,7 @@
-"""Brokers by way of which a partition catches up that is short of copies: what moves would take from them, it needs.
+"""Brokers through which an under-replicated partition catches up: it needs the bandwidth that moves would use.
 
-A partition whose missing replicas are dead, or on brokers that are down, does not count: holding moves back would bring nothing back,
-and might keep a full disk from being relieved for as long as that lasts.
+A partition whose missing replicas are on failed disks or on brokers that are down does not count: holding back moves would not help it,
+and could prevent space from being freed on a full disk in the meantime.
 """
 
 from collections.abc import Mapping
@@ -18,15 +18,16 @@ class UnderReplicated:
     """Broker → name of such a partition.
 
     Attributes:
-        near: that has just its minimum of copies in sync: nothing begins there, what runs goes on no faster.
-        below: that has fewer, so that nobody can write to it: nothing begins there, what runs is slowed down to the lower bound.
+        near: partition at min.insync.replicas: no move starts on the broker, and running ones do not get faster.
+        below: partition below min.insync.replicas, so that it rejects writes: no move starts on the broker, and running ones are
+            throttled to the lower limit.
     """
 
     near: Mapping[int, str] = field(default_factory=dict)
     below: Mapping[int, str] = field(default_factory=dict)
 
     def refuses(self, move: Move, partition: Partition) -> Waiting | None:
-        """Why a move must not begin now; None if it may, or if it is itself the cure of its partition."""
+        """Why a move must not start now; None if it may, or if it repairs its partition."""
         if move.source is None or (move.source not in partition.isr):
             return None
         brokers = (
@@ -35,23 +36,19 @@ class UnderReplicated:
         for broker in brokers:
             name = self.below.get(broker) or self.near.get(broker)
             if name is not None:
-                fewer = (
-                    "fewer in-sync replicas than the minimum"
-                    if broker in self.below
-                    else "only the minimum of in-sync replicas"
-                )
+                level = "below" if broker in self.below else "at"
                 return Waiting.refused(
                     rule=None,
                     reason="CatchUpInProgress",
-                    message=f"The move of {move.name} waits: {name} has {fewer}, and a replica of it catches up on or from broker {broker}.",
-                    unblocked_by="Nothing to do: Spindle continues when it has caught up.",
+                    message=f"The move of {move.name} waits, because {name} is {level} min.insync.replicas and catches up through broker {broker}.",
+                    unblocked_by=f"Nothing to do: Spindle continues when {name} has caught up.",
                     objects=(move.name, name),
                 )
         return None
 
 
 def find_under_replicated(look: KafkaIndex) -> UnderReplicated:
-    """Look through all partitions."""
+    """Find all such partitions and their brokers."""
     near: dict[int, str] = {}
     below: dict[int, str] = {}
     minima = look.view.min_isr or {}

@@ -1,1 +1,1 @@
-"""The controllers' quorum: how it grows, shrinks and gets a lost member back, one voter at a time (KIP-853)."""
+"""The controller quorum: adding and removing voters and restoring a lost one, one voter at a time (KIP-853)."""

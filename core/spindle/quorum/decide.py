@@ -1,7 +1,7 @@
-"""The next single step from the quorum that there is to the one that is wanted.
+"""The next single step from the current quorum to the desired one.
 
-What is on record says who is to be a controller; Kafka says who is a voter. The leader shows a change before it is committed, and a change
-may be taken back with the leader that began it: nothing here rests on a change having been seen once.
+Spindle's record says which controllers there should be; Kafka says which of them are voters. The leader shows a change before it is
+committed, and a change may be lost with the leader that started it: nothing here relies on having seen a change once.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Final
 
 from spindle.cluster import names
 from spindle.cluster.view import Quorum, Voter
-from spindle.cluster.waiting import Waiting, some
+from spindle.cluster.waiting import Waiting, counted, some
 from spindle.quorum.steps import (
     AddVoterStep,
     AdmitControllers,
@@ -30,11 +30,11 @@ _RULE: Final = 2
 
 @dataclass(frozen=True)
 class Member:
-    """A controller on record.
+    """A recorded controller.
 
     Attributes:
-        up: whether its Kafka runs, and nobody is about to take it down.
-        lost: why what was on its disk is gone for good, as a clause; empty while that is not known.
+        up: whether its Kafka process runs and is not being taken down.
+        lost: why the data on its disk is permanently lost, as a clause; empty if it is not known to be.
     """
 
     id: int
@@ -50,18 +50,18 @@ def next_step(
     *,
     carried: Mapping[int, str],
 ) -> Step | Waiting | None:
-    """What to do next; a refusal where something ought to be done and must wait; None where all is as it should be.
+    """The next step; a refusal if a step is needed but must wait; None if the quorum is as desired.
 
-    After each change of the voters a majority of those that there are then runs and has caught up. It is they who commit it (KIP-853,
-    RemoveVoterHandler): one of two leaves by the word of the other. A voter is taken out against its will only when its disk is
-    lost, and the others are a majority with it as without it. From an odd number of voters to an even one it goes only when all
-    of them are well and the next one is ready, too: two voters bear no failure, as one does, and there are twice as many to fail.
+    After each change of the voters, a majority of the new voters runs and is caught up, because they commit the change (KIP-853,
+    RemoveVoterHandler): of two voters, one is removed by the vote of the other. A voter is removed by force only when its disk is lost and
+    the others are a majority both with and without it. The quorum goes from an odd to an even number of voters only when all of them are
+    healthy and the next one is ready, too: two voters tolerate no failure, just like one, but there are twice as many that can fail.
 
     Args:
-        quorum: None if it could not be asked.
-        members: the controllers on record.
-        wanted: how many there are to be.
-        carried: node id → directory id that the claim of a controller carries, whether or not it is on record.
+        quorum: None if it did not answer.
+        members: the recorded controllers.
+        wanted: desired number of controllers.
+        carried: node id → directory id on the claim of a controller, whether or not it is recorded.
     """
     if wanted not in SIZES:
         return _uneven(wanted)
@@ -93,7 +93,7 @@ class _QuorumView:
 
     @property
     def well(self) -> frozenset[int]:
-        """Voters that run, stay, and have caught up."""
+        """Voters that run, stay, and are caught up."""
         return frozenset(v.id for v in self.quorum.voters if v.caught_up and self._up(v.id))
 
     def _up(self, node_id: int) -> bool:
@@ -104,11 +104,11 @@ class _QuorumView:
         return voter is not None and voter.directory_id == member.directory_id
 
     def _surplus(self) -> list[Member]:
-        """Those that are too many, the highest id first."""
+        """Surplus controllers, the highest id first."""
         return [self.members[node_id] for node_id in sorted(self.members)[: self.wanted - 1 : -1]]
 
     def static(self) -> Waiting | None:
-        """A quorum of the old kind has a fixed list of voters."""
+        """A static quorum has a fixed list of voters."""
         if any(voter.directory_id != NO_DIRECTORY for voter in self.quorum.voters):
             return None
         if len(self.members) == self.wanted and not any(member.lost for member in self.members.values()):
@@ -116,13 +116,13 @@ class _QuorumView:
         return Waiting.refused(
             rule=None,
             reason="StaticQuorum",
-            message="The controllers are a static quorum (kraft.version 0), whose voters cannot change.",
+            message="Spindle cannot change the controllers, because they are a static quorum (kraft.version 0), whose voters cannot change.",
             unblocked_by="Raise the feature kraft.version to 1 (kafka-features.sh upgrade --feature kraft.version=1), "
             f"or set controllers.replicas back to {len(self.members)}.",
         )
 
     def strangers(self) -> Step | Waiting | None:
-        """Voters that the record does not know, or knows by another disk."""
+        """Voters that are not recorded, or are recorded with another disk."""
         for voter in self.quorum.voters:
             member = self.members.get(voter.id)
             if voter.directory_id == NO_DIRECTORY or (member and member.directory_id == voter.directory_id):
@@ -135,49 +135,49 @@ class _QuorumView:
         return None
 
     def idle(self) -> Step | None:
-        """Controllers that are too many and no voters."""
+        """Surplus controllers that are not voters."""
         return next((DeleteController(m.id) for m in self._surplus() if not self._is_voter(m)), None)
 
     def lost(self) -> Step | Waiting | None:
-        """Controllers whose disk is gone: out of the quorum first, then on record under a new directory id."""
+        """Controllers whose disk is lost: removed from the quorum first, then recorded with a new directory id."""
         for member in self.members.values():
             if not member.lost:
                 continue
             if not self._is_voter(member):
                 return RecreateController(member.id)
-            if self.voters[member.id].caught_up is not True:  # who keeps up has its log
+            if self.voters[member.id].caught_up is not True:  # a voter that is caught up has its log
                 return self._forced(self.voters[member.id], member.lost)
         return None
 
     def surplus(self) -> Step | Waiting | None:
-        """Voters that are too many, while so many vote: the highest ids, the dead ones before, the leader after all others."""
+        """Surplus voters: those that are down first, then the highest ids, the leader last."""
         too_many = self._surplus()
         if not too_many or len(self.voters) <= self.wanted:
             return None
         well, leader = self.well, self.quorum.leader
         for member in sorted(too_many, key=lambda m: (m.id == leader, m.id in well)):
-            # A leader that goes down with its own removal in no log but its own would leave nobody behind who can be elected.
+            # If the leader stopped with its own removal only in its own log, no other voter could be elected.
             needed = self.voters.keys() if member.id == leader else self.voters.keys() - {member.id}
             if needed <= well:
                 return RemoveVoterStep(
-                    member.id, member.directory_id, f"{self.wanted} controllers are wanted"
+                    member.id, member.directory_id, f"controllers.replicas is {self.wanted}"
                 )
         return self._unwell(too_many)
 
     def missing(self) -> Step | None:
-        """Controllers that are not on record yet, all at once: they start and read side by side."""
+        """Controllers that are not recorded yet, all at once: they start and catch up in parallel."""
         short = self.wanted - len(self.members)
         ids = [names.controller_id(index) for index in range(self.wanted)]
         fresh = [node_id for node_id in ids if node_id not in self.members][: max(0, short)]
         return AdmitControllers(tuple(fresh)) if fresh else None
 
     def joining(self) -> Step | Waiting | None:
-        """Controllers on record that are no voters yet."""
+        """Recorded controllers that are not voters yet."""
         if all(voter.directory_id == NO_DIRECTORY for voter in self.quorum.voters):
             return None
         pending = [member for member in self.members.values() if not self._is_voter(member)]
         caught_up = {(o.id, o.directory_id) for o in self.quorum.observers if o.caught_up}
-        for member in pending:  # a disk that was given up is back, before anything took its place
+        for member in pending:  # a disk whose loss was accepted is back before it was replaced
             before = self.carried.get(member.id)
             if before not in (None, member.directory_id) and (member.id, before) in caught_up:
                 return ReaddVoter(member.id, str(before))
@@ -191,16 +191,16 @@ class _QuorumView:
         return self._unwell(ready) if ready else None
 
     def _may_grow(self, member: Member) -> bool:
-        """Whether a voter may be added now: an odd quorum grows only as a whole.
+        """Whether a voter may be added now. To a quorum of odd size, only while all voters are healthy.
 
-        An even one lacks a voter. One more that has caught up brings it back what it can bear, whoever else is away.
+        A quorum of even size lacks a voter. Adding one that is caught up restores its fault tolerance, even if others are down.
         """
         if len(self.voters) % 2:
             return self.voters.keys() <= self.well
         return _majority(self.well | {member.id}, self.voters.keys() | {member.id})
 
     def _forced(self, voter: Voter, why: str) -> Step | Waiting:
-        """Take out a voter that can vote no more, if the others can decide it, now and afterwards."""
+        """Remove a voter that can no longer vote, if the others have a majority before and after that."""
         rest = self.voters.keys() - {voter.id}
         well = self.well - {voter.id}
         if _majority(well, self.voters.keys()) and _majority(well, rest):
@@ -209,9 +209,9 @@ class _QuorumView:
         return Waiting.refused(
             rule=_RULE,
             reason="QuorumMajorityMissing",
-            message=f"Controller {voter.id} has to be replaced ({why}), but the others that run and have caught up are no majority: "
-            f"{len(well)} of {len(self.voters)} voters{f' ({some(missing)} missing)' if missing else ''}.",
-            unblocked_by="Get the other controllers running, or bring its own disk back. Spindle formats nothing before that.",
+            message=f"Controller {voter.id} must be replaced ({why}), but the other controllers that run and are caught up are not a majority: "
+            f"{len(well)} of {counted(len(self.voters), 'voter')}{f' (missing: {some(missing)})' if missing else ''}.",
+            unblocked_by=f"Bring the other controllers back, or put the disk of controller {voter.id} back. Spindle formats nothing before that.",
             objects=tuple(missing),
         )
 
@@ -221,9 +221,9 @@ class _QuorumView:
         return Waiting.refused(
             rule=_RULE,
             reason="ControllersNotReady",
-            message=f"The quorum does not change (controllers {some(ids)}) while controllers "
-            f"{some([str(i) for i in missing])} do not run, lag, or are about to restart.",
-            unblocked_by="Wait until they run and have caught up with the leader.",
+            message=f"The change of the quorum ({_named(ids)}) waits, because {_named([str(i) for i in missing])} "
+            f"{'is' if len(missing) == 1 else 'are'} down, lagging or about to restart.",
+            unblocked_by=f"Bring {_named([str(i) for i in missing])} back: Spindle continues when all voters run and have caught up with the leader.",
             objects=tuple(str(i) for i in missing),
         )
 
@@ -232,10 +232,14 @@ class _QuorumView:
         return Waiting.refused(
             rule=None,
             reason="ControllersJoining",
-            message=f"Controllers {some(ids)} are joining the quorum: they start and read the metadata log to its end.",
-            unblocked_by="Nothing to do: they join when they have caught up. If one does not start, its pod has the cause.",
+            message=f"{_named(ids).capitalize()} {'is' if len(ids) == 1 else 'are'} starting and reading the metadata log before joining the quorum.",
+            unblocked_by="Nothing to do: Spindle continues when they are caught up. If one does not start, its pod shows the cause.",
             objects=tuple(ids),
         )
+
+
+def _named(ids: Sequence[str]) -> str:
+    return f"{'controller' if len(ids) == 1 else 'controllers'} {some(ids)}"
 
 
 def _majority(well: Collection[int], voters: Collection[int]) -> bool:
@@ -249,9 +253,9 @@ def _blind(quorum: Quorum | None) -> Waiting | None:
     return Waiting.refused(
         rule=_RULE,
         reason="QuorumUnknown" if unknown else "NoQuorumLeader",
-        message="Spindle does not change the controllers: their quorum "
-        + ("could not be asked." if unknown else "has no leader."),
-        unblocked_by="Get a majority of the controllers running.",
+        message="Spindle does not change the controllers, because their quorum "
+        + ("did not answer." if unknown else "has no leader."),
+        unblocked_by="Bring a majority of the controllers back: Spindle continues when the quorum answers and has a leader.",
     )
 
 
@@ -259,7 +263,8 @@ def _uneven(wanted: int) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="EvenControllerCount",
-        message=f"{wanted} controllers are wanted. A quorum with an even number of voters tolerates no more failures than with one voter less.",
+        message=f"controllers.replicas is {wanted}, but a quorum with an even number of voters tolerates no more failures than one with one "
+        "voter fewer.",
         unblocked_by="Set controllers.replicas to 1, 3 or 5.",
     )
 
@@ -269,7 +274,7 @@ def _stranger(voter: Voter) -> Waiting:
         rule=None,
         reason="UnknownVoter",
         message=f"The quorum has a voter {voter.id} with directory id {voter.directory_id} that Spindle did not create.",
-        unblocked_by="If nobody needs it, remove it: kafka-metadata-quorum.sh remove-controller "
+        unblocked_by="If it is not needed, remove it: kafka-metadata-quorum.sh remove-controller "
         f"--controller-id {voter.id} --controller-directory-id {voter.directory_id}.",
         objects=(str(voter.id),),
     )

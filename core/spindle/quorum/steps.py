@@ -1,18 +1,18 @@
-"""What can be done to a quorum in one go. Each is one write, so an interruption leaves a state that `next_step` goes on from."""
+"""Single steps of a change to the quorum. Each is one write, so after an interruption `next_step` continues from the current state."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class AdmitControllers:
-    """Put new controllers on record, so that they start and read the metadata log as observers."""
+    """Record new controllers, so that they start and read the metadata log as observers."""
 
     ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class AddVoterStep:
-    """Make an observer that has caught up a voter (AddRaftVoter)."""
+    """Make a caught-up observer a voter (AddRaftVoter)."""
 
     id: int
     directory_id: str
@@ -20,10 +20,10 @@ class AddVoterStep:
 
 @dataclass(frozen=True)
 class RemoveVoterStep:
-    """Take a voter out of the quorum (RemoveRaftVoter).
+    """Remove a voter from the quorum (RemoveRaftVoter).
 
     Attributes:
-        why: as a clause: "its disk is blank".
+        why: reason as a clause: "its disk is blank".
     """
 
     id: int
@@ -33,21 +33,21 @@ class RemoveVoterStep:
 
 @dataclass(frozen=True)
 class DeleteController:
-    """Take a controller that is no voter off the record; its pod goes then."""
+    """Remove the record of a controller that is not a voter; its pod is deleted then."""
 
     id: int
 
 
 @dataclass(frozen=True)
 class RecreateController:
-    """Put a controller that lost its disk, and is no voter any more, on record under a new directory id."""
+    """Record a controller that lost its disk, and is no longer a voter, with a new directory id."""
 
     id: int
 
 
 @dataclass(frozen=True)
 class ReaddVoter:
-    """Put on record what a controller's claim carries and the quorum knows it by."""
+    """Record the directory id that is on a controller's claim and that the quorum knows."""
 
     id: int
     directory_id: str

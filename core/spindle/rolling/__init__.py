@@ -1,6 +1,7 @@
-"""Who may go down, and who is back: rule 2 of the safety rules and the readiness gate's question.
+"""Which brokers and controllers may be taken down, and which are back in sync.
 
-Every voluntary take-down of a broker or controller asks here first, and nowhere else.
+The safety rule is "no restart below min.insync.replicas" (docs/safety.md); the readiness gate asks here, too. Every voluntary take-down
+of a broker or controller is checked here, and nowhere else.
 """
 
 from spindle.rolling.brokers import RestartSafety, in_sync, may_go_down

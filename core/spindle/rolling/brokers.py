@@ -1,4 +1,4 @@
-"""Rule 2 for brokers: no voluntary take-down leaves a partition below its minimum ISR."""
+"""No voluntary take-down of a broker leaves a partition below min.insync.replicas (docs/safety.md)."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -17,17 +17,17 @@ TopicPartition = tuple[str, int]  # topic, partition
 
 
 class RestartSafety:
-    """One look at Kafka, indexed by broker, so that many brokers can be asked about cheaply.
+    """One observation of Kafka, indexed by broker, so that many brokers can be checked cheaply.
 
-    How "on a live log dir" is read. Metadata and log dirs are not read at one instant, and each question takes the
-    reading that permits less:
+    How "on a live log dir" is determined: metadata and log dirs are not read at the same moment, and each question uses the
+    interpretation that permits less.
 
-    - Does the broker in question stand in this ISR? Only a replica that is *surely* dead is left out: its broker
-      answered, has an offline dir, shows the replica on no live one, and the partition has no leader. (While there
-      is a leader the controller takes replicas on dead dirs out of the ISR by itself; one that is still in it may
-      as well be a log that was made after the dirs were read.) A broker that can't be asked counts as live.
-    - Does another ISR member keep the partition up? Only if it is registered, not fenced, and shows the replica on
-      a live dir. One that can't be asked keeps nothing up: it may be hung, and stays in the ISR while it is.
+    - Is the broker in question in this ISR? Only a replica that is *known* to be lost is excluded: its broker answered, has an offline
+      dir, shows the replica on no live one, and the partition has no leader. (While there is a leader, the controller removes replicas on
+      failed dirs from the ISR by itself; one that is still in it may be a log that was created after the dirs were read.) A broker that
+      does not answer counts as live.
+    - Does another ISR member keep the partition available? Only if it is registered, not fenced, and shows the replica on a live dir. A
+      broker that does not answer does not count: it may be hung, and stays in the ISR meanwhile.
     """
 
     def __init__(
@@ -36,8 +36,8 @@ class RestartSafety:
         """Index a view; takes time linear in its replicas.
 
         Args:
-            view: what Kafka says.
-            before: (topic, partition) → the assignment that it is meant to have, where Spindle itself took replicas off for a while.
+            view: one observation of Kafka.
+            before: (topic, partition) → its intended assignment, where Spindle itself temporarily dropped replicas.
         """
         self._view = view
         self._before: Mapping[TopicPartition, tuple[int, ...]] = before or {}
@@ -59,26 +59,26 @@ class RestartSafety:
     def may_go_down(self, broker_id: int, down: AbstractSet[int] = frozenset()) -> RestartVerdict:
         """Whether a broker may be taken down now.
 
-        A broker that stands in no ISR may: nothing depends on it. So may one that is surely fenced and leads
-        nothing: to clients it is down already.
+        A broker that is in no ISR may: nothing depends on it. So may a broker that is known to be fenced and leads nothing: for clients it
+        is down already.
 
         Args:
-            broker_id: the broker in question.
-            down: brokers that are down or going down, whether or not Kafka has noticed yet.
+            broker_id: the broker to take down.
+            down: brokers that are down or being taken down, whether or not Kafka has noticed yet.
         """
         if self._unknown:
             return RestartVerdict(
                 Waiting.refused(
                     rule=_RULE,
                     reason="KafkaUnknown",
-                    message=f"It is unknown which partitions need broker {broker_id}: {self._unknown}.",
-                    unblocked_by="Spindle continues when Kafka answers again.",
+                    message=f"Spindle does not take broker {broker_id} down, because it does not know which partitions need it: {self._unknown}.",
+                    unblocked_by="Nothing to do: Spindle continues when Kafka answers again.",
                 )
             )
         standing = [
             p for p in self._in_isr.get(broker_id, ()) if p.leader is not None or not self._lost(broker_id, p)
         ]
-        # What is to arrive on a dead dir needs the restart; it is not disturbed by it.
+        # A replica that is being added on a failed dir needs the restart and is not disturbed by it.
         arriving = [p for p in self._arriving.get(broker_id, ()) if not self._lost(broker_id, p)]
         broker = self._brokers.get(broker_id)
         if broker is not None and broker.fenced and not any(p.leader == broker_id for p in standing):
@@ -90,13 +90,13 @@ class RestartSafety:
     def blockers(
         self, broker_id: int, partitions: Collection[str], down: AbstractSet[int], *, all_back: bool = False
     ) -> tuple[Blocker, ...]:
-        """What has to happen before each of these partitions can spare a broker; those that need only catch up are left out.
+        """What must happen before a broker can be taken down, for each of these partitions; those that only need to catch up are left out.
 
         Args:
-            broker_id: the broker in question.
-            partitions: names of partitions that cannot spare it.
-            down: brokers that are down or going down.
-            all_back: whether it takes every other replica, not only as many as the minimum asks for.
+            broker_id: the broker to take down.
+            partitions: names of the partitions that need it.
+            down: brokers that are down or being taken down.
+            all_back: whether every other replica must be back, not only min.insync.replicas of them.
         """
         found, named, down = [], frozenset(partitions), down | {broker_id}
         for p in self._view.partitions or ():
@@ -112,7 +112,7 @@ class RestartSafety:
         return tuple(found)
 
     def left_alone(self, broker_id: int, partitions: Collection[str], down: AbstractSet[int]) -> list[str]:
-        """Those of these partitions of which nobody else has a copy in sync on a live dir: without the broker they have no leader."""
+        """Those of these partitions without another in-sync replica on a live dir: without the broker they have no leader."""
         others, named = down | {broker_id}, frozenset(partitions)
         return [
             p.name
@@ -123,7 +123,7 @@ class RestartSafety:
     def in_sync(self, broker_id: int) -> bool | None:
         """Whether a broker is unfenced and back in every ISR that it belongs to; None if that is not known.
 
-        Replicas that a reassignment is adding don't count. One on a dead dir does: the broker is not whole.
+        Replicas that a reassignment is adding do not count. A replica on a failed dir does.
         """
         if self._view.error or self._view.brokers is None or self._view.partitions is None:
             return None
@@ -133,14 +133,14 @@ class RestartSafety:
         return None if broker.fenced is None else True
 
     def behind(self, broker_id: int) -> tuple[str, ...]:
-        """The partitions (``topic-0``) that a broker holds and in whose ISR it is missing; what is being added does not count."""
+        """Partitions (``topic-0``) of a broker in whose ISR it is missing; replicas that are being added do not count."""
         return tuple(sorted(partition.name for partition in self._lagging.get(broker_id, ())))
 
     def in_sync_as_far_as_possible(self, broker_id: int) -> bool | None:
-        """As `in_sync`, but replicas that are surely lost don't count: nothing that one could wait for brings them back.
+        """Like `in_sync`, but without replicas that are known to be lost: waiting does not bring them back.
 
-        A broker with a dead disk is never whole again by itself, and a partition without a leader has nobody that it could
-        catch up with. What waits for a restart to be over asks this.
+        A broker with a failed disk never gets fully in sync by itself, and a replica cannot catch up while its partition has no leader.
+        Used to decide whether a restart is complete.
         """
         if self._view.error or self._view.brokers is None or self._view.partitions is None:
             return None
@@ -160,7 +160,7 @@ class RestartSafety:
         return None if broker.fenced is None else True
 
     def _without(self, broker_id: int, standing: list[Partition], down: AbstractSet[int]) -> RestartVerdict:
-        """The verdict on the partitions in whose ISR the broker stands."""
+        """The verdict on the partitions with the broker in their ISR."""
         named, unknown, short = [], [], []
         unasked: set[int] = set()
         for partition in standing:
@@ -181,26 +181,26 @@ class RestartSafety:
         return RestartVerdict(named=tuple(sorted(named)))
 
     def _meant(self, partition: Partition) -> int:
-        """How many replicas a partition is meant to have: more than its assignment, while some of them have left it for a while."""
+        """Intended number of replicas of a partition: more than its assignment while Spindle has temporarily dropped some."""
         return max(partition.recorded_rf, len(self._before.get((partition.topic, partition.index), ())))
 
     def _keeps(self, partition: Partition, min_isr: int, down: AbstractSet[int]) -> bool:
-        """Whether the partition keeps its minimum ISR without these brokers, however its reassignment ends."""
+        """Whether the partition keeps min.insync.replicas without these brokers, however its reassignment ends."""
         isr = set(partition.isr)
-        # As it is, and if the reassignment is cancelled: what is being added does not count.
+        # Now, and if the reassignment is cancelled: replicas that are being added do not count.
         staying = isr - set(partition.adding) - down
         if not self._enough(partition, staying, min_isr):
             return False
         if not (partition.removing or partition.adding):
             return True
-        # If the reassignment completes: all of `adding` is in the ISR by then, and `removing` is gone.
+        # If the reassignment completes: all of `adding` are in the ISR then, and `removing` are gone.
         if not all(b in isr or self._may_join(b, down) for b in partition.adding):
             return True
         joining = set(partition.adding) - isr
         return self._enough(partition, isr - set(partition.removing) - down, min_isr - len(joining))
 
     def _enough(self, partition: Partition, brokers: AbstractSet[int], needed: int) -> bool:
-        """Whether enough of these hold the partition on a live dir."""
+        """Whether enough of these brokers have the partition on a live dir."""
         if len(brokers) < needed:
             return False
         found = 0
@@ -211,7 +211,7 @@ class RestartSafety:
         return found >= needed
 
     def _holds(self, broker_id: int, partition: Partition) -> bool:
-        """Whether a broker is there for the partition, as far as is known: up, and with the replica on a live dir."""
+        """Whether a broker is known to be up with the replica on a live dir."""
         broker = self._brokers.get(broker_id)
         if broker is None or broker.fenced:
             return False
@@ -219,7 +219,7 @@ class RestartSafety:
         return live is not None and (partition.topic, partition.index) in live
 
     def _may_join(self, broker_id: int, down: AbstractSet[int]) -> bool:
-        """Whether a replica that is being added could come into the ISR."""
+        """Whether a replica that is being added could join the ISR."""
         broker = self._brokers.get(broker_id)
         return broker is not None and not broker.fenced and broker_id not in down
 
@@ -233,7 +233,7 @@ class RestartSafety:
         return offline and (partition.topic, partition.index) not in live
 
     def _unasked(self, partition: Partition, down: AbstractSet[int]) -> set[int]:
-        """ISR members that would stay but did not answer for their log dirs."""
+        """ISR members that would stay but did not answer DescribeLogDirs."""
         return {
             broker_id
             for broker_id in set(partition.isr) - down
@@ -241,7 +241,7 @@ class RestartSafety:
         }
 
     def _read_live(self, broker_id: int) -> frozenset[tuple[str, int]] | None:
-        """What stands on a broker's live dirs; None if it could not be asked."""
+        """Replicas on a broker's live dirs; None if it did not answer."""
         broker = self._brokers.get(broker_id)
         if broker is None or broker.log_dirs is None:
             return None
@@ -251,17 +251,17 @@ class RestartSafety:
 
 
 def may_go_down(view: KafkaView, broker_id: int, down: AbstractSet[int] = frozenset()) -> RestartVerdict:
-    """As `RestartSafety.may_go_down`, for a single question."""
+    """Like `RestartSafety.may_go_down`, for a single check."""
     return RestartSafety(view).may_go_down(broker_id, down)
 
 
 def in_sync(view: KafkaView, broker_id: int) -> bool | None:
-    """As `RestartSafety.in_sync`, for a single question."""
+    """Like `RestartSafety.in_sync`, for a single check."""
     return RestartSafety(view).in_sync(broker_id)
 
 
 def _what_is_unknown(view: KafkaView) -> str:
-    """What of the view is missing, as a clause; empty if nothing is."""
+    """Which parts of the view are missing, as a clause; empty if none is."""
     if view.error:
         return view.error.rstrip(".")
     missing = [
@@ -281,7 +281,7 @@ def _reassigning(broker_id: int, partitions: list[Partition]) -> Waiting:
     return Waiting.refused(
         rule=_RULE,
         reason="ReassignmentInProgress",
-        message=f"{counted(len(objects), 'partition')} being reassigned to broker {broker_id}; a restart would interrupt the copy: "
+        message=f"Without broker {broker_id}, the reassignment of {counted(len(objects), 'partition')} to it would stall: "
         f"{some(objects)}.",
         unblocked_by="Wait until the reassignment completes, or cancel it.",
         objects=objects,
@@ -292,16 +292,16 @@ def _min_isr_unknown(broker_id: int, partitions: list[str]) -> Waiting:
     return Waiting.refused(
         rule=_RULE,
         reason="MinIsrUnknown",
-        message=f"min.insync.replicas is unknown for {counted(len(partitions), 'partition')} on broker "
-        f"{broker_id}: {some(partitions)}.",
-        unblocked_by="Spindle continues when Kafka answers DescribeConfigs for these topics.",
+        message=f"Spindle does not take broker {broker_id} down, because it does not know min.insync.replicas of "
+        f"{counted(len(partitions), 'partition')} on it: {some(partitions)}.",
+        unblocked_by="Nothing to do: Spindle continues when Kafka returns the configuration of these topics.",
         objects=tuple(partitions),
     )
 
 
 def _below_min_isr(broker_id: int, partitions: list[str], unasked: list[int]) -> Waiting:
     silent = (
-        f"; not counted, because its log dirs are unknown: broker {some([str(i) for i in unasked])}"
+        f"; not counted, because DescribeLogDirs was not answered: {'broker' if len(unasked) == 1 else 'brokers'} {some([str(i) for i in unasked])}"
         if unasked
         else ""
     )
@@ -310,6 +310,7 @@ def _below_min_isr(broker_id: int, partitions: list[str], unasked: list[int]) ->
         reason=BELOW_MIN_ISR,
         message=f"Without broker {broker_id}, {counted(len(partitions), 'partition')} would have fewer in-sync replicas "
         f"than min.insync.replicas: {some(partitions)}{silent}.",
-        unblocked_by="Wait until their other replicas, or the brokers that are restarting, are back in sync.",
+        unblocked_by="Bring the other replicas of these partitions back in sync. Spindle continues by itself when brokers that are restarting "
+        "are back in sync.",
         objects=tuple(partitions),
     )

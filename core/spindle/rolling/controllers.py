@@ -1,4 +1,7 @@
-"""Rule 2 for the controller quorum: a majority of caught-up voters stays."""
+"""No voluntary take-down of a controller leaves the quorum without a majority of caught-up voters.
+
+The safety rule is "no restart below min.insync.replicas" (docs/safety.md), which covers the controllers, too.
+"""
 
 from collections.abc import Set as AbstractSet
 
@@ -12,22 +15,21 @@ _RULE = 2
 def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSet[int]) -> RestartVerdict:
     """Whether a controller may be taken down.
 
-    A voter of which it is not known that it is caught up does not count towards the majority. A controller that is
-    no voter may always go down. The only voter of a quorum may, too (nothing else can ever be done with it), but
-    the verdict names it.
+    A voter that is not known to be caught up does not count towards the majority. A controller that is not a voter may always be taken
+    down. The only voter of a quorum may be, too (there is no other option), but the verdict names it.
 
     Args:
-        quorum: None if the quorum could not be asked; then nothing is permitted.
-        node_id: the controller in question.
-        down: node ids that are down or going down; more than controllers may be in it.
+        quorum: None if the quorum did not answer; then nothing is permitted.
+        node_id: the controller to take down.
+        down: node ids that are down or being taken down; it may contain brokers.
     """
     if quorum is None:
         return RestartVerdict(
             Waiting.refused(
                 rule=_RULE,
                 reason="QuorumUnknown",
-                message="The controller quorum did not report which controllers are caught up.",
-                unblocked_by="Spindle continues when the controllers answer again.",
+                message=f"Spindle does not take controller {node_id} down, because the quorum did not answer which voters are caught up.",
+                unblocked_by="Nothing to do: Spindle continues when the controllers answer again.",
             )
         )
     if quorum.leader < 0:
@@ -35,8 +37,8 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
             Waiting.refused(
                 rule=_RULE,
                 reason="NoQuorumLeader",
-                message="The controller quorum has no leader.",
-                unblocked_by="Get a majority of the controllers running, so that they elect a leader.",
+                message=f"Spindle does not take controller {node_id} down, because the controller quorum has no leader.",
+                unblocked_by="Bring a majority of the controllers back, so that they elect a leader.",
             )
         )
     if node_id not in {voter.id for voter in quorum.voters}:
@@ -55,15 +57,15 @@ def controller_may_go_down(quorum: Quorum | None, node_id: int, down: AbstractSe
             rule=_RULE,
             reason="WouldLoseQuorum",
             message=f"Without controller {node_id}, {counted(len(caught_up), 'caught-up voter')} of "
-            f"{len(quorum.voters)} would be left, and a majority is {needed}{absent}.",
-            unblocked_by="Wait until the other controllers run and have caught up with the leader.",
+            f"{len(quorum.voters)} would be left, but a majority is {needed}{absent}.",
+            unblocked_by="Bring the other controllers back: Spindle continues when they have caught up with the leader.",
             objects=tuple(str(i) for i in missing),
         )
     )
 
 
 def controller_in_sync(quorum: Quorum | None, node_id: int) -> bool | None:
-    """Whether a controller is a voter that is caught up; None if that is not known."""
+    """Whether a controller is a caught-up voter; None if that is not known."""
     if quorum is None or quorum.leader < 0:
         return None
     for voter in quorum.voters:

@@ -1,6 +1,6 @@
-"""Brokers that wait for each other: none may go down before another one of them was, so none ever will by itself.
+"""Brokers that wait for each other: none may restart before another one of them has restarted, so none ever does by itself.
 
-Found by taking away whoever something else can help: what is left when nobody more can be taken away is a deadlock, and all of it is.
+Found by repeatedly removing brokers that something outside the group can unblock: the brokers that remain are the deadlock.
 """
 
 import hashlib
@@ -13,12 +13,12 @@ _DIGITS: Final = 16
 
 @dataclass(frozen=True)
 class Blocker:
-    """A partition that keeps a broker from going down.
+    """A partition that prevents a broker from being taken down.
 
     Attributes:
         partition: its name.
-        missing: brokers that are meant to have a copy in sync on a live dir, and have none, or are about to go down.
-        needs: how many of these have to be back before the broker may go down.
+        missing: brokers that should have an in-sync replica on a live dir, but have none or are being taken down.
+        needs: how many of these must be back before the broker may be taken down.
     """
 
     partition: str
@@ -28,13 +28,13 @@ class Blocker:
 
 @dataclass(frozen=True)
 class Blocked:
-    """A broker that is to go down and may not.
+    """A broker that should be taken down but must not be.
 
     Attributes:
-        partitions: names of those that cannot spare it.
-        blockers: what has to happen before each of them can.
-        alone: those of them of which nobody else has a copy in sync.
-        restarts: whether it would go down if these partitions could spare it, and nothing else held it.
+        partitions: names of the partitions that need it.
+        blockers: what must happen before each of them no longer needs it.
+        alone: those of them without another in-sync replica.
+        restarts: whether it would restart if these partitions did not need it, because nothing else holds it back.
     """
 
     partitions: tuple[str, ...]
@@ -44,10 +44,10 @@ class Blocked:
 
 
 def deadlock(blocked: Mapping[int, Collection[Blocker]]) -> dict[int, tuple[str, ...]]:
-    """The brokers that wait for each other, each with the partitions that only another one of them can help.
+    """The brokers that wait for each other, each with the partitions that only another one of them can unblock.
 
     Args:
-        blocked: all brokers that are to go down and may not, with what keeps each.
+        blocked: all brokers that should be taken down but must not be, with their blockers.
     """
     found = {broker: tuple(blockers) for broker, blockers in blocked.items()}
     while True:
@@ -62,14 +62,14 @@ def deadlock(blocked: Mapping[int, Collection[Blocker]]) -> dict[int, tuple[str,
 
 
 def _held(blocker: Blocker, among: Collection[int]) -> bool:
-    """Whether only one of these can help: others may be back, and they are too few."""
+    """Whether the blocker needs one of these brokers: the other missing brokers are too few."""
     others = [broker for broker in blocker.missing if broker not in among]
     return len(others) < len(blocker.missing) and len(others) < blocker.needs
 
 
 def word_for(pod_uid: str, partitions: Iterable[str]) -> str:
-    """What a person writes to let a broker go down though these partitions then refuse writes.
+    """The value of ``spec.acceptUnavailable`` that permits a restart although these partitions then refuse writes.
 
-    It names the pod, so that it counts once: the pod that follows has another UID. It counts for exactly these partitions.
+    It contains the pod's UID, so that it is valid only once: the next pod has a different UID. It is valid for exactly these partitions.
     """
     return hashlib.sha256("\n".join((pod_uid, *sorted(partitions))).encode()).hexdigest()[:_DIGITS]

@@ -1,9 +1,9 @@
-"""Who may be evicted beside a broker that a drain has taken already: the rest of its rack, as far as rule 2 allows.
+"""Which brokers may be evicted in addition to a broker that a node drain has evicted: the rest of its rack, as far as min ISR allows.
 
-Anybody may evict one broker while all are in sync; the usual budget sees to that. When its node was closed to new pods before (as
-``kubectl drain`` does first), that was the beginning of a drain, and the other closed nodes of the same rack are meant, too. With
-replicas spread over racks their brokers share no partition (KIP-36), so a zone can be drained as a whole. Nobody of another rack
-goes meanwhile.
+Anybody may evict one broker while all are in sync; the normal PodDisruptionBudget allows that. If its node was cordoned before (as
+``kubectl drain`` does first), this is the start of a drain, and the other cordoned nodes of the same rack belong to it. With replicas
+spread over racks their brokers share no partition (KIP-36), so a zone can be drained as a whole. No broker of another rack is evicted
+meanwhile. The safety rule is "no restart below min.insync.replicas" (docs/safety.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,15 +15,15 @@ from spindle.rolling.verdict import RestartVerdict
 
 @dataclass(frozen=True, kw_only=True)
 class DrainCandidate:
-    """A broker and the node that it lives on.
+    """A broker and its node.
 
     Attributes:
-        rack: None where there are no racks.
-        closed: whether its node takes no new pods.
+        rack: None without racks.
+        closed: whether its node is cordoned.
         whole: whether it runs and is in sync.
         there: whether it has a pod that could be evicted.
-        taken: whether it is taken down by our own hand.
-        open: whether it was said before that it may be evicted.
+        taken: whether Spindle is taking it down.
+        open: whether its eviction was allowed before.
     """
 
     node_id: int
@@ -37,14 +37,14 @@ class DrainCandidate:
 
 @dataclass(frozen=True)
 class Drain:
-    """What a drain may take next.
+    """What a drain may evict next.
 
     Attributes:
-        rack: the one that is being drained; None if none is.
-        away: its brokers that are down, or out of sync, on closed nodes.
-        go: brokers that may be evicted now, all of them together.
-        refused: broker → why rule 2 forbids it.
-        later: brokers on closed nodes of other racks.
+        rack: the rack that is being drained; None if none is.
+        away: its brokers on cordoned nodes that are down or out of sync.
+        go: brokers that may be evicted now, all at the same time.
+        refused: broker → why min.insync.replicas forbids it.
+        later: brokers on cordoned nodes of other racks.
     """
 
     rack: str | None = None
@@ -57,13 +57,13 @@ class Drain:
 def next_to_drain(
     residents: Sequence[DrainCandidate], ask: Callable[[int, frozenset[int]], RestartVerdict]
 ) -> Drain:
-    """Choose who may be evicted beside those that are gone.
+    """Choose which brokers may be evicted in addition to those that are down.
 
-    Where brokers of two racks are gone, or there are no racks, nobody: then one at a time is all that is safe to say.
+    If brokers of two racks are down, or there are no racks, none: then only one at a time is safe.
 
     Args:
         residents: all brokers, in any order.
-        ask: whether a broker may go down while these others, beside those that are down anyway, go too.
+        ask: whether a broker may go down together with these others, in addition to those that are down anyway.
     """
     ordered = sorted(residents, key=lambda r: r.node_id)
     away = [r for r in ordered if r.closed and not r.whole]

@@ -1,8 +1,9 @@
-"""Who goes down next in a roll: one rack at a time, controllers singly, and never more at once than was asked for.
+"""Order of a rolling restart: one rack at a time, controllers one by one, and never more brokers at once than maxUnavailable.
 
-Rule 2 alone would let brokers of several racks go as long as they share no partition; one more broker that fails meanwhile would then hit partitions
-that are short already. With replicas spread over racks the brokers of one rack share none (KIP-36), so they can go together, and
-whoever fails elsewhere still finds every partition at its full number less one.
+The rule "no restart below min.insync.replicas" (docs/safety.md) alone would allow brokers of several racks at once if they share no
+partition; another broker that fails meanwhile would then affect partitions that already lack a replica. With replicas spread over racks,
+the brokers of one rack share no partition (KIP-36), so they can restart together, and if a broker of another rack fails meanwhile, no
+partition had lost more than one replica before.
 """
 
 import math
@@ -14,18 +15,18 @@ from spindle.cluster import names
 from spindle.cluster.waiting import Waiting
 from spindle.rolling.verdict import RestartVerdict
 
-_STEPS: Final = 12  # in which a whole cluster is to be through, unless told otherwise
+_STEPS: Final = 12  # number of steps in which a whole cluster is restarted by default
 
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutMember:
-    """A broker or controller that takes part in a roll.
+    """A broker or controller that takes part in a rolling restart.
 
     Attributes:
-        rack: None where there are no racks, and for controllers.
+        rack: None without racks, and for controllers.
         ready: whether it is in sync.
-        active: whether it leads the quorum.
-        urgent: whether it is to go for more than a change: for the sake of a disk, say. It does not wait for what is overdue.
+        active: whether it is the active controller.
+        urgent: whether it restarts for another reason than a change, for example for a failed disk. It does not wait for a stalled rollout.
     """
 
     node_id: int
@@ -42,12 +43,12 @@ class RolloutMember:
 
 @dataclass(frozen=True)
 class RolloutDecision:
-    """What comes next.
+    """The next step of a rolling restart.
 
     Attributes:
-        go: node ids that may go down now, together with those that are going already.
-        refused: node id → why a rule forbids it.
-        later: node ids that could go, but wait for their turn.
+        go: node ids that may be taken down now, together with those that are already being taken down.
+        refused: node id → why a safety rule forbids it.
+        later: node ids that could be taken down, but wait for their turn.
     """
 
     go: tuple[int, ...] = ()
@@ -56,15 +57,15 @@ class RolloutDecision:
 
 
 def at_once(brokers: int, asked: int | None) -> int:
-    """How many brokers may be down at once: what was asked for, else a twelfth of them, rounded up.
+    """Number of brokers that may be down at once: maxUnavailable if set, otherwise a twelfth of them, rounded up.
 
-    A twelfth takes little enough of a cluster's strength away, and has it through in about twelve steps however large it is.
+    A twelfth reduces the capacity of a cluster only slightly, and completes a rolling restart in about twelve steps, however large it is.
     """
     return asked if asked is not None else max(1, math.ceil(brokers / _STEPS))
 
 
 def rollout_order(members: Sequence[RolloutMember]) -> list[RolloutMember]:
-    """Unready ones first, then controllers with the active one last, then brokers rack by rack."""
+    """Members that are not in sync first, then controllers with the active one last, then brokers rack by rack."""
     return sorted(members, key=lambda m: (m.ready, not m.controller, m.active, m.rack or "", m.node_id))
 
 
@@ -74,13 +75,13 @@ def next_to_restart(
     most: int,
     ask: Callable[[int, frozenset[int]], RestartVerdict],
 ) -> RolloutDecision:
-    """Choose who goes down now.
+    """Choose which members are taken down now.
 
     Args:
-        members: who should go down and is up.
-        going: who went down or is about to, and is not back yet.
-        most: how many brokers may be down at once.
-        ask: whether a node may go down while these others, beside those that are down anyway, go too.
+        members: running members that must restart.
+        going: members that are down or being taken down and are not back yet.
+        most: number of brokers that may be down at once.
+        ask: whether a node may go down together with these others, in addition to those that are down anyway.
     """
     picked: list[RolloutMember] = []
     refused: dict[int, Waiting] = {}
@@ -98,10 +99,10 @@ def next_to_restart(
 
 
 def _has_turn(member: RolloutMember, everyone: Sequence[RolloutMember], most: int) -> bool:
-    """Whether it is this one's turn, the rules aside."""
+    """Whether it is this member's turn, apart from the safety rules."""
     others = [other for other in everyone if other.controller == member.controller]
     if not member.urgent and len(others) < len(everyone):
-        return False  # controllers and brokers don't go together: with a controller away leaders are slower to move
+        return False  # not controllers and brokers together: with a controller down, leaders move more slowly
     if member.controller:
         return not others
     return len(others) < most and all(other.rack == member.rack for other in others)

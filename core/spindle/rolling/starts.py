@@ -1,7 +1,8 @@
-"""How a start goes: what Kafka's metrics tell while it loads its logs, how much time that leaves, how long a stop may take.
+"""Progress of a broker's start from Kafka's metrics, the expected rest of the time, and the grace period of a stop.
 
-A broker that was stopped cleanly opens its logs; one that was not reads each log from its recovery point on and checks it, which takes as long as the disks take to
-deliver that. Kafka tells by `remainingLogsToRecover` and `remainingSegmentsToRecover` (KIP-831), which exist only meanwhile.
+After a clean shutdown a broker only opens its logs. After an unclean one it reads and checks each log from its recovery point, which takes
+as long as the disks need for it. Kafka reports this as `remainingLogsToRecover` and `remainingSegmentsToRecover` (KIP-831), which exist
+only during the recovery.
 """
 
 import math
@@ -14,21 +15,21 @@ from spindle.cluster.start_kinds import KINDS
 _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (-?[0-9.]+(?:[eE][-+]?[0-9]+)?)$", re.MULTILINE)
 _KIND: Final = re.compile(r'kind="(\w+)"')
 
-# A stop: Kafka hands over its leaders within five minutes or gives up, then flushes and closes its logs.
+# A stop: Kafka moves its leaders away within five minutes or stops trying, then flushes and closes its logs.
 _HAND_OVER: Final = 330  # seconds
-_CLOSE: Final = 0.05  # seconds for a log, on a slow disk
-_UNWRITTEN: Final = 16 * 2**30  # bytes of a disk that may be in memory only
+_CLOSE: Final = 0.05  # seconds per log, on a slow disk
+_UNWRITTEN: Final = 16 * 2**30  # bytes of a disk that may be only in the page cache
 _SLOW_DISK: Final = 100 * 10**6  # bytes per second
 _MOST: Final = 3600
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a process tells of its own start; None where it does not tell.
+    """What a Kafka process reports about its start.
 
     Attributes:
-        kind: one of `KINDS`.
-        logs_left, segments_left: still to load; 0 once all are.
+        kind: one of `KINDS`; None if not reported.
+        logs_left, segments_left: number still to load; 0 once all are loaded.
     """
 
     kind: str | None = None
@@ -37,12 +38,12 @@ class Start:
 
     @property
     def loading(self) -> bool:
-        """Whether it loads its logs."""
+        """Whether it is loading its logs."""
         return self.logs_left > 0
 
 
 def read_start(text: str) -> Start:
-    """From what a broker's metrics endpoint says, in Prometheus' text format."""
+    """Parse the output of a broker's metrics endpoint in Prometheus text format."""
     kind, logs, segments = None, 0.0, 0.0
     for name, labels, value in _SAMPLE.findall(text):
         if name == "spindle_start" and (found := _KIND.search(labels)):
@@ -55,12 +56,12 @@ def read_start(text: str) -> Start:
 
 
 def seconds_left(began: float, most: int, now: float, left: int) -> float | None:
-    """How long the rest takes at the pace so far; None before anything was done.
+    """Expected seconds for the rest at the current rate; None without any progress.
 
     Args:
-        began: when so many were left.
-        most: how many.
-        now, left: the same now.
+        began: start time.
+        most: number of items left at the start.
+        now, left: current time and number of items left.
     """
     done = most - left
     if done <= 0 or now <= began:
@@ -69,13 +70,13 @@ def seconds_left(began: float, most: int, now: float, left: int) -> float | None
 
 
 def grace_seconds(replicas: int, fullest: int) -> int:
-    """How long a broker may take to stop before it is killed, which would make its next start a dirty one.
+    """Seconds that a broker may take to stop before it is killed, which would cause log recovery at its next start.
 
-    It is a bound: a broker ends as soon as it is done.
+    It is an upper bound: a broker exits as soon as it is done.
 
     Args:
-        replicas: how many logs it has to close.
-        fullest: bytes on its fullest disk; some of them may not be written yet.
+        replicas: number of logs to close.
+        fullest: bytes on its fullest disk; some of them may not be flushed yet.
     """
     seconds = _HAND_OVER + replicas * _CLOSE + min(fullest, _UNWRITTEN) / _SLOW_DISK
     return min(_MOST, math.ceil(seconds / 30) * 30)

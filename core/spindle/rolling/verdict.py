@@ -1,4 +1,4 @@
-"""The answer to "may it go down now?"."""
+"""Verdict on whether a broker or controller may be taken down now."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,12 @@ from spindle.cluster.waiting import Waiting
 
 @dataclass(frozen=True)
 class RestartVerdict:
-    """May a broker or controller go down?
+    """Whether a broker or controller may be taken down.
 
     Attributes:
         refusal: why not; None if it may.
-        named: what going down makes unavailable for a while although it is allowed, because nothing could ever
-            prevent it: partitions whose replication factor is no higher than min ISR, a quorum of one controller.
-            For the event that announces the take-down.
+        named: what the take-down makes temporarily unavailable although it is allowed, because this is unavoidable: partitions whose
+            replication factor is not greater than min.insync.replicas, a quorum of one controller. For the event about the take-down.
     """
 
     refusal: Waiting | None = None
@@ -21,5 +20,5 @@ class RestartVerdict:
 
     @property
     def allowed(self) -> bool:
-        """Whether it may go down."""
+        """Whether it may be taken down."""
         return self.refusal is None

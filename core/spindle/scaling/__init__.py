@@ -1,1 +1,1 @@
-"""Brokers that leave a cluster: which ones, whether they may, and when nothing needs them any more."""
+"""Scale-in: which brokers are removed, whether they may be, and when nothing needs them any more."""

@@ -1,4 +1,4 @@
-"""Which brokers of a pool leave when it is to have fewer."""
+"""Which brokers of a pool are removed on scale-in."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ class ScaleInCandidate:
     """One broker of a pool.
 
     Attributes:
-        stopped: it was stopped for good already, on its way out.
-        named: a person wants it to be the first to go.
-        idle: Kafka has never heard of it, so nothing can be on it.
+        stopped: it is already stopped for its removal.
+        named: a user requested to remove it first (``spec.maintenance.removeFirst``).
+        idle: it never registered with Kafka, so nothing can be on it.
     """
 
     broker: int
@@ -21,14 +21,14 @@ class ScaleInCandidate:
 
 
 def choose_brokers(members: Iterable[ScaleInCandidate], wanted: int) -> tuple[int, ...]:
-    """The brokers that are too many, in the order in which they go.
+    """The surplus brokers, in the order of their removal.
 
-    First whoever is out already, then those that a person named, then those that never ran, then the highest ids. The order depends on
-    nothing that draining changes, so a broker that has begun to leave goes on leaving.
+    First brokers that are already stopped, then those that a user named, then those that never ran, then the highest ids. The order depends
+    on nothing that a drain changes, so the removal of a broker continues once it has started.
 
     Args:
-        members: of one pool.
-        wanted: how many it is to have; 0 for a pool that is to go.
+        members: the brokers of one pool.
+        wanted: desired number of brokers; 0 for a pool that is removed.
     """
     order = sorted(members, key=lambda m: (not m.stopped, not m.named, not m.idle, -m.broker))
     return tuple(member.broker for member in order[: max(0, len(order) - wanted)])

@@ -1,6 +1,7 @@
-"""Whether brokers may leave, and when one may be stopped and unregistered for good (rules 3 and 5).
+"""Whether brokers may be scaled in, and when one may be stopped and unregistered permanently.
 
-Each predicate answers None for yes, or a refusal that names what is in the way.
+The safety rules are "no rack lost" and "no dir removed with replicas on it" (docs/safety.md). Each predicate returns None for yes, or a
+refusal that names the obstacle.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,7 +11,7 @@ from spindle.cluster.view import KafkaView, Partition
 from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing.replica_index import Key, ReplicaIndex, names_of
 
-# Settings that a cluster of fewer brokers could not keep: whoever makes a topic would be turned down.
+# Settings that a cluster with fewer brokers could not satisfy: the creation of topics would fail.
 _COPIES: Final = (
     "default.replication.factor",
     "min.insync.replicas",
@@ -28,13 +29,13 @@ def may_begin(
     racks: Mapping[int, str | None],
     config: Mapping[str, str] | None = None,
 ) -> Waiting | None:
-    """Whether brokers may begin to leave, as far as copies and racks go; whether there is room is the planner's to say.
+    """Whether a scale-in may start, as far as replicas and racks are concerned; the planner decides whether there is enough space.
 
     Args:
-        replica_index: what Kafka says now; brokers and partitions are known.
-        leaving: brokers that are to go, those on their way included.
-        racks: rack of each broker of the cluster, those that are to go included.
-        config: what the user asks of all brokers.
+        replica_index: the current state of Kafka; brokers and partitions must be known.
+        leaving: brokers to remove, including those whose removal has started.
+        racks: rack of each broker of the cluster, including those to remove.
+        config: the user's broker configuration (spec.config).
     """
     rest = {broker: rack for broker, rack in racks.items() if broker not in leaving}
     too_many = [p for p in replica_index.partitions.values() if p.recorded_rf > len(rest)]
@@ -53,23 +54,23 @@ def may_begin(
 
 
 def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Waiting | None:
-    """Rule 5: whether nothing needs a broker any more, so that it may be stopped for good and unregistered.
+    """Whether nothing needs a broker any more, so that it may be stopped permanently and unregistered: None for yes.
 
-    Neither an assignment nor an ISR names it, it is not eligible to lead anything (KIP-966), nothing is on its way to it, and no dir of
-    it shows a log. Kafka itself unregisters brokers that still have replicas, which then are nowhere.
+    See "no dir removed with replicas on it" in docs/safety.md. No assignment, ISR or ELR (KIP-966) names the broker, nothing is being
+    moved to it, and none of its dirs shows a log. Kafka itself would unregister a broker that still has replicas, and these would be lost.
 
     Args:
-        view: what Kafka says now.
-        broker: that is to go.
-        owed: partitions that a move is to bring there.
+        view: the current state of Kafka.
+        broker: the broker to remove.
+        owed: partitions that are being moved to it.
     """
     replica_index = ReplicaIndex(view)
     if not replica_index.known:
         return Waiting.refused(
             rule=5,
             reason="KafkaUnknown",
-            message=f"The replicas on broker {broker} are unknown: {view.error or 'brokers or partitions could not be read'}.",
-            unblocked_by="Spindle continues when Kafka answers again.",
+            message=f"Spindle does not know which replicas are on broker {broker}: {view.error or 'brokers or partitions could not be read'}.",
+            unblocked_by="Nothing to do: Spindle continues when Kafka answers again.",
         )
     standing = {
         key for key, p in replica_index.partitions.items() if broker in p.replicas or broker in p.isr
@@ -87,8 +88,8 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Waiting 
         return Waiting.refused(
             rule=5,
             reason="ElrUnknown",
-            message=f"Kafka did not report the eligible leaders of {counted(len(unsure), 'partition')}: {some(unsure)}.",
-            unblocked_by="Spindle continues when Kafka answers DescribeTopicPartitions for them.",
+            message=f"Kafka did not report the eligible leader replicas (ELR) of {counted(len(unsure), 'partition')}: {some(unsure)}.",
+            unblocked_by="Nothing to do: Spindle continues when Kafka answers DescribeTopicPartitions for them.",
             objects=tuple(unsure),
         )
     eligible = sorted(p.name for p in replica_index.partitions.values() if broker in (p.elr or ()))
@@ -96,8 +97,8 @@ def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Waiting 
         return Waiting.refused(
             rule=5,
             reason="EligibleLeaderReplicas",
-            message=f"Broker {broker} is still an eligible leader of {counted(len(eligible), 'partition')}: {some(eligible)}.",
-            unblocked_by="Wait until enough of their replicas are back in sync.",
+            message=f"Broker {broker} is still an eligible leader replica (ELR) of {counted(len(eligible), 'partition')}: {some(eligible)}.",
+            unblocked_by="Nothing to do: Spindle continues when enough replicas of these partitions are back in sync.",
             objects=tuple(eligible),
         )
     return None
@@ -117,9 +118,9 @@ def _too_few_brokers(partitions: list[Partition], left: int) -> Waiting:
     return Waiting.refused(
         rule=5,
         reason="InsufficientBrokers",
-        message=f"{counted(left, 'broker')} would be left, and {counted(len(topics), 'topic')} has {counted(most, 'replica')} of each "
-        f"partition: {some(topics)}.",
-        unblocked_by=f"Keep at least {most} brokers, or give these topics fewer replicas (kafka-reassign-partitions.sh).",
+        message=f"{counted(left, 'broker')} would be left, but {counted(len(topics), 'topic')} {'has' if len(topics) == 1 else 'have'} "
+        f"{counted(most, 'replica')} per partition: {some(topics)}.",
+        unblocked_by=f"Keep at least {counted(most, 'broker')}, or reduce the replication factor of these topics (kafka-reassign-partitions.sh).",
         objects=tuple(topics),
     )
 
@@ -129,8 +130,8 @@ def _config_needs_more(asked: Mapping[str, str], left: int) -> Waiting:
     return Waiting.refused(
         rule=5,
         reason="ConfigNeedsMoreBrokers",
-        message=f"{counted(left, 'broker')} would be left, and spec.config requires more replicas than that: {some(named)}.",
-        unblocked_by="Lower these in spec.config first, or keep more brokers.",
+        message=f"{counted(left, 'broker')} would be left, but spec.config requires more replicas than that: {some(named)}.",
+        unblocked_by="Lower these settings in spec.config first, or keep more brokers.",
         objects=tuple(named),
     )
 
@@ -141,9 +142,9 @@ def _too_few_racks(partitions: list[Partition], racks: Mapping[int, str | None],
     return Waiting.refused(
         rule=3,
         reason="InsufficientRacks",
-        message=f"No broker would be left in {some(gone)}, and {counted(len(named), 'partition')} has replicas on more racks than the "
-        f"{len(left)} that remain: {some(named)}.",
-        unblocked_by=f"Keep a broker in {some(gone)}: remove others first (spec.maintenance.removeFirst of their KafkaBrokers), or keep more brokers.",
+        message=f"No broker would be left in {some(gone)}, but {counted(len(named), 'partition')} {'has' if len(named) == 1 else 'have'} "
+        f"replicas on more racks than the {len(left)} that would remain: {some(named)}.",
+        unblocked_by=f"Keep a broker in {some(gone)}: set spec.maintenance.removeFirst of KafkaBrokers in other racks, or raise replicas of the pool.",
         objects=tuple(named),
     )
 
@@ -154,7 +155,8 @@ def _stands(replica_index: ReplicaIndex, broker: int, keys: Collection[Key]) -> 
     return Waiting.refused(
         rule=5,
         reason="ReplicasOnBroker",
-        message=f"Broker {broker} is being removed and still has {counted(len(named), 'replica')} ({size:.1f} GB): {some(named)}.",
-        unblocked_by="Nothing to do: Spindle moves them to other brokers. To keep the broker, raise replicas of its pool again.",
+        message=f"Broker {broker} is being scaled in, but {counted(len(named), 'replica')} ({size:.1f} GB) "
+        f"{'is' if len(named) == 1 else 'are'} still on it: {some(named)}.",
+        unblocked_by="Nothing to do: Spindle moves the replicas to other brokers. To keep the broker, raise replicas of its pool again.",
         objects=tuple(named),
     )

@@ -1,5 +1,5 @@
-"""What Spindle does about a disk that is nearly full: one level after another, each undone when there is space again.
+"""Actions on a disk that fills up: one usage level after another, each ended when there is free space again.
 
-Pure. `bounds` turns thresholds into bytes, `levels` decides which level a disk has, `offload` asks the planner where its
-replicas can go, `drop_for_space` and `last_resort_actions` decide what is done if they can go nowhere.
+Pure. `bounds` converts thresholds to bytes, `levels` determines the usage level of a disk, `offload` asks the planner where its
+replicas can move, `drop_for_space` and `last_resort_actions` decide what to do if no replica can move.
 """

@@ -1,6 +1,6 @@
-"""Give up a replica where no move helps: rule 5's condition, and at least two copies stay.
+"""Drops a replica from a full disk where no move helps, if at least two copies stay (no dir removed with replicas on it, docs/safety.md).
 
-It is the only way to make a follower stop writing to a full disk. The replica is on record and comes back when there is room.
+This is the only way to stop a follower from writing to a full disk. The replica is recorded and restored when there is space.
 """
 
 from collections.abc import Collection
@@ -19,7 +19,7 @@ _LEAST_COPIES: Final = 2
 
 @dataclass(frozen=True)
 class ReplicaDrop:
-    """The one replica that leaves a disk now; or why none may."""
+    """The replica that is dropped from a disk now; or why none may be."""
 
     shrunk: tuple[DroppedReplica, ...] = ()
     refusal: Waiting | None = None
@@ -36,10 +36,10 @@ def drop_for_space(
     """Choose the smallest replica that is large enough, else the largest; one at a time.
 
     Args:
-        replica_index: what Kafka says now.
+        replica_index: the current state of Kafka.
         broker, path: the disk.
-        need: bytes that are to leave it.
-        moving: partitions that are in motion; they are left alone.
+        need: bytes to free on it.
+        moving: partitions that are being moved; they are not touched.
         down: see `spindle.healing.drop_replicas.may_drop_replica`.
     """
     found = next((d for d in replica_index.dirs(broker) or () if d.path == path and not d.error), None)
@@ -69,13 +69,13 @@ def drop_for_space(
                 )
             )
         refusal = refusal or refused
-    return ReplicaDrop(refusal=refusal or _none_to_spare(broker, path))
+    return ReplicaDrop(refusal=refusal or _no_replica_to_drop(broker, path))
 
 
-def _none_to_spare(broker: int, path: str) -> Waiting:
+def _no_replica_to_drop(broker: int, path: str) -> Waiting:
     return Waiting.refused(
         rule=5,
         reason="NoReplicaToDrop",
-        message=f"No replica on {path} of broker {broker} can be dropped: none has two other replicas in sync.",
+        message=f"Spindle cannot drop a replica from {path} of broker {broker}: no partition on it has two other replicas.",
         unblocked_by="Add a disk or a broker, or delete data.",
     )

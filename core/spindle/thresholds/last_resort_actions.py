@@ -1,7 +1,7 @@
-"""The last resorts, each of them opt-in: shorter retention, deleted records, a quota, stopped producers.
+"""Last-resort actions, each of them opt-in: shorter retention, deletion of records, a quota, blocked producers.
 
-Retention, quota and stop are settings: the journal records what stood there before and puts it back when the disk has room again
-(rule 10). Deleted records do not come back.
+All but the deletion are settings in Kafka: the journal records the previous value and restores it when the disk has free space again
+(what is changed can be put back, docs/safety.md). Deleted records cannot be restored.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,8 +24,8 @@ from spindle.thresholds.bounds import UsageLevel
 # Too small for any record batch, large enough for the markers that end a transaction (78 bytes).
 PRODUCERS_BLOCKED: Final = "100"
 RATE: Final = 1_000_000  # bytes per second, of each user on each broker
-_SHARE: Final = 0.05  # of a disk's logs; topics with less of it do not fill it
-_MOST: Final = 0.5  # of a partition's records, deleted at once
+_SHARE: Final = 0.05  # share of a disk's logs; topics with less do not count as filling it
+_MOST: Final = 0.5  # maximum share of a partition's records to delete at once
 _NONE: Final = "-1"
 _KEYS: Final = frozenset({RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES, PRODUCER_RATE})
 _INTERNAL: Final = "__"
@@ -33,7 +33,7 @@ _INTERNAL: Final = "__"
 
 @dataclass(frozen=True)
 class FullLogDir:
-    """A dir that has come so far, and the steps that are turned on and reached there."""
+    """A full dir, and the enabled actions whose level it has reached."""
 
     log_dir: LogDir
     steps: frozenset[UsageLevel]
@@ -42,13 +42,13 @@ class FullLogDir:
 def settings(
     view: KafkaView, dirs: Iterable[FullLogDir], standing: Iterable[SavedConfig] = (), *, unsure: bool = False
 ) -> dict[SettingKey, str]:
-    """The settings that are to stand now, as `spindle.moves.execute.execute` takes them.
+    """The settings that should apply now, in the format of `spindle.moves.execute.execute`.
 
     Args:
-        view: what Kafka says now.
-        dirs: those that are that full.
-        standing: the journal's settings: what was worked out once is kept, since what holds now is ours.
-        unsure: whether some disk that was that full cannot be asked: then nothing is undone.
+        view: the current state of Kafka.
+        dirs: dirs that have reached such a level.
+        standing: the journal's settings. A value that was computed once is kept, because the current value is Spindle's own.
+        unsure: whether the usage of a disk that had reached such a level is unknown: then nothing is restored.
     """
     ours = {
         entry.id: entry.ours
@@ -70,12 +70,12 @@ def settings(
 
 
 def topics_on(log_dir: LogDir) -> list[str]:
-    """Users' topics that have a replica on a dir; Kafka's own are never stopped."""
+    """Users' topics with a replica on a dir; Kafka's internal topics are never blocked."""
     return sorted({topic for topic, _ in log_dir.replicas if not topic.startswith(_INTERNAL)})
 
 
 def topics_by_size(view: KafkaView, log_dir: LogDir) -> list[str]:
-    """Of these the ones that have a share worth mentioning, and from which Kafka deletes what is old."""
+    """Those of `topics_on` that have a considerable share of the dir, and from which Kafka deletes old records."""
     total, sizes = sum(log_dir.replicas.values()), dict.fromkeys(topics_on(log_dir), 0)
     for (topic, _), size in log_dir.replicas.items():
         if topic in sizes:
@@ -84,14 +84,14 @@ def topics_by_size(view: KafkaView, log_dir: LogDir) -> list[str]:
 
 
 def deletes(view: KafkaView, topic: str) -> bool:
-    """Whether a topic's clean-up deletes what is old; not if it is only compacted, or nobody knows."""
+    """Whether cleanup.policy of a topic contains delete; False if it is only compact, or not known."""
     return "delete" in (view.topics or {}).get(topic, {}).get(CLEANUP_POLICY, "")
 
 
 def _retention(
     view: KafkaView, topic: str, log_dir: LogDir, ours: Mapping[SettingKey, str]
 ) -> dict[SettingKey, str]:
-    """Half of a topic's retention. A topic that is to be kept for ever is left as it is."""
+    """Half of a topic's retention. A topic with unlimited retention is not changed."""
     by_time: SettingKey = ("topic", topic, RETENTION_MS)
     by_size: SettingKey = ("topic", topic, RETENTION_BYTES)
     known = {key: ours[key] for key in (by_time, by_size) if key in ours}
@@ -111,14 +111,14 @@ def _retention(
 
 @dataclass(frozen=True)
 class Trim:
-    """The oldest records that are to go: of each (topic, partition, leader) this share."""
+    """The oldest records to delete: this share of each (topic, partition, leader)."""
 
     partitions: tuple[tuple[str, int, int], ...] = ()
     share: float = 0.0
 
 
 def trim(view: KafkaView, log_dir: LogDir, need: int, moving: Collection[tuple[str, int]] = ()) -> Trim:
-    """What to delete so that about ``need`` bytes become free, of all partitions on the dir alike, at most half of each."""
+    """What to delete to free about ``need`` bytes: the same share of all partitions on the dir, at most half of each."""
     found = [
         (p.topic, p.index, p.leader)
         for p in view.partitions or ()

@@ -1,7 +1,7 @@
-"""How far up the ladder a disk is: by what is used now, by what is foreseen, and by where it was before.
+"""The usage level of a disk, from its current usage, the forecast, and its previous level.
 
-A step is taken as soon as its level is reached, and undone only when the fill is below the level by the release, so that a disk
-that fills and empties a little does not go up and down all the time.
+A level starts as soon as its threshold is reached, and ends only when usage is below the threshold by the hysteresis, so that small
+changes of usage do not change the level all the time.
 """
 
 from collections.abc import Iterable
@@ -14,32 +14,32 @@ FORECAST: Final = "Forecast"
 NOT_RELEASED: Final = "NotReleased"
 ROOM: Final = "Room"
 
-WARN_AHEAD: Final = 24 * 3600.0  # seconds before the expected cordon at which a disk is warned of
-MOVE_AHEAD: Final = 3600.0  # seconds before it at which replicas are moved away
-_LINGER: Final = 1.5  # a forecast has to retreat so far before what it gave rise to is undone
+WARN_AHEAD: Final = 24 * 3600.0  # seconds before the expected cordon at which Spindle warns
+MOVE_AHEAD: Final = 3600.0  # seconds before the expected cordon at which replicas are moved away
+_LINGER: Final = 1.5  # hysteresis: the forecast must exceed the time by this factor before the level ends
 
 _DOES: Final = {
-    UsageLevel.NORMAL: "It has room.",
-    UsageLevel.WARN: "Spindle takes no action yet.",
-    UsageLevel.MOVE: "Spindle moves replicas to disks with more room.",
-    UsageLevel.CORDON: "Kafka places no new replica on it, and Spindle moves replicas away.",
-    UsageLevel.REJECT_MOVES: "Spindle moves nothing to it.",
-    UsageLevel.DROP_REPLICAS: "Spindle drops a replica if enough others are in sync.",
-    UsageLevel.REDUCE_RETENTION: "Spindle halves the retention of the topics that fill it.",
-    UsageLevel.DELETE_RECORDS: "Spindle deletes the oldest records on it.",
-    UsageLevel.THROTTLE_PRODUCERS: "Spindle throttles producers without a quota of their own.",
-    UsageLevel.BLOCK_PRODUCERS: "Spindle blocks producers of the topics on it.",
+    UsageLevel.NORMAL: "There is enough free space.",
+    UsageLevel.WARN: "No action is taken yet.",
+    UsageLevel.MOVE: "Replicas are moved to disks with more free space.",
+    UsageLevel.CORDON: "No new replica is placed on the disk, and replicas are moved away.",
+    UsageLevel.REJECT_MOVES: "Moves to the disk are rejected.",
+    UsageLevel.DROP_REPLICAS: "A replica is dropped where enough others are in sync.",
+    UsageLevel.REDUCE_RETENTION: "The retention of the topics that fill the disk is halved.",
+    UsageLevel.DELETE_RECORDS: "The oldest records on the disk are deleted.",
+    UsageLevel.THROTTLE_PRODUCERS: "Producers without a quota of their own are throttled.",
+    UsageLevel.BLOCK_PRODUCERS: "Producers of the topics on the disk are blocked.",
 }
 
 
 @dataclass(frozen=True)
 class LevelVerdict:
-    """Where a disk is on the ladder.
+    """The usage level of a disk and its reason.
 
     Attributes:
         reason: ``UsedPercent``, ``BytesFree``, ``Forecast``, ``NotReleased`` or ``Room``.
-        message: the same as a sentence, with the numbers.
-        used_percent: in whole per cent, rounded down.
+        message: explanation with the numbers.
+        used_percent: in whole percent, rounded down.
     """
 
     level: UsageLevel
@@ -51,13 +51,13 @@ class LevelVerdict:
 def decide_level(
     used: int, levels: DiskBounds, before: UsageLevel = UsageLevel.NORMAL, cordon_in: float | None = None
 ) -> LevelVerdict:
-    """Decide about one disk.
+    """Determine the usage level of one disk.
 
     Args:
-        used: bytes in use.
-        levels: of this disk.
-        before: where it was.
-        cordon_in: seconds until the forecast expects the level of the cordon to be reached; None for never or not known.
+        used: used bytes.
+        levels: bounds of this disk's levels.
+        before: the previous level.
+        cordon_in: seconds until the disk is expected to reach the cordon threshold; None for never or not known.
     """
     reached = _last(level for level in levels.steps if used >= level.enter)
     held = _last(level for level in levels.steps if level.level <= before and used >= level.leave)
@@ -69,19 +69,19 @@ def decide_level(
         return LevelVerdict(usage_level, ROOM, f"{size}. {_DOES[usage_level]}", percent)
     level = levels.at(usage_level)
     if reached is usage_level:
-        edge = f"level {usage_level.label} starts at {_percent(level.enter, levels)} %"
+        edge = f"{usage_level.label} starts at {_percent(level.enter, levels)} %"
         return LevelVerdict(usage_level, level.by, f"{size}; {edge}. {_DOES[usage_level]}", percent)
     if held is usage_level:
         edge = f"level {usage_level.label} ends below {_percent(level.leave, levels)} %"
         return LevelVerdict(usage_level, NOT_RELEASED, f"{size}; {edge}. {_DOES[usage_level]}", percent)
-    # In coarse words: the status is not to be written for every second that passes.
+    # A coarse time, so that the status is not written every second.
     ahead = "a day" if usage_level is UsageLevel.WARN else "an hour"
-    edge = f"at the present growth it reaches level Cordon within about {ahead}"
+    edge = f"at its current growth the disk will reach the cordon threshold within about {ahead}"
     return LevelVerdict(usage_level, FORECAST, f"{size}; {edge}. {_DOES[usage_level]}", percent)
 
 
 def _foreseen(used: int, levels: DiskBounds, before: UsageLevel, cordon_in: float | None) -> UsageLevel:
-    """What the forecast alone calls for. Moving costs, so below the level of the warning nothing is moved for it."""
+    """The level from the forecast alone. Moves are expensive, so below the warn threshold nothing is moved because of a forecast."""
     if cordon_in is None:
         return UsageLevel.NORMAL
     lingering = 1.0 if before < UsageLevel.MOVE else _LINGER
