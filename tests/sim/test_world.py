@@ -1,7 +1,10 @@
 """The parts of the simulated world that are not Kafka, each by itself."""
 
+import ast
 import asyncio
-from functools import partial
+import re
+from functools import cache, partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +27,33 @@ def test_the_simulated_person_knows_what_to_do_about_every_reason() -> None:
 
     assert len(code) > 100
     assert sorted(code - WAYS.keys()) == []
+
+
+@cache
+def _texts() -> frozenset[str]:
+    """Every string of core, with `…` for each value that is filled in."""
+    found = set()
+    for path in (ROOT / "core").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = (str(each.value) if isinstance(each, ast.Constant) else "…" for each in node.values)
+                found.add("".join(parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+    return frozenset(found)
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    [
+        "slot of …", "a slot", "delete the pod", "FILE, with … in FILE", " without a target for … (the tool", "spindle stop …", "add a broker",
+        "patch kafkabroker … --type merge -p '", "write … as the token", "on record for this disk is ….", "directory id …. ", "delete pod …",
+        'spec.acceptDataLoss.disks of KafkaBroker …: {"name": "…", "token": "…"}', "full",
+    ],
+)  # fmt: skip
+def test_what_the_simulated_person_reads_stands_in_messages(phrase: str) -> None:
+    """`people.py` finds by these phrases what to do: a message that is worded anew needs the same change there."""
+    assert any(phrase in text for text in _texts())
 
 
 @pytest.mark.parametrize("deleted", [False, True])
