@@ -2,9 +2,7 @@
 
 import ast
 import asyncio
-import re
 from functools import cache, partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 
 from spindle.cluster import names
 from spindle.reconcile.wait_kinds import REASONS
-from tests.reasons import reasons
+from tests.reasons import ROOT, reasons
 from tests.sim import fields, life, rules
 from tests.sim.api import NAMESPACE, Api, Refused, Request
 from tests.sim.controllers import Controllers
