@@ -199,7 +199,7 @@ def test_disks_that_the_history_calls_slow_take_nothing() -> None:
     result = made(look, ReplicaHistory(slow=frozenset({(1, D1)})))
     assert result.proposal is not None
     assert not [m for m in result.proposal.spec.moves if (m.to_broker, m.to_dir) == (1, D1)]
-    assert any("slow disks: broker 1" in note for note in read(look, {(1, D1)}).notes)
+    assert any("slow disks receive nothing: broker 1" in note for note in read(look, {(1, D1)}).notes)
 
 
 def test_what_is_in_motion_stays() -> None:

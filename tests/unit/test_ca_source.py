@@ -193,7 +193,7 @@ def test_what_an_authority_calls_its_key_is_what_its_certificates_call_it() -> N
         pytest.param(lambda: made(ec_key(), authority=False), "CA is false", id="a leaf"),
         pytest.param(lambda: made(ec_key(), authority=None), "no basic constraints", id="says nothing"),
         pytest.param(lambda: made(ec_key(), signer=ec_key()), "signed by another", id="an intermediate"),
-        pytest.param(lambda: made(ec_key(), days=-1), "ended on", id="over"),
+        pytest.param(lambda: made(ec_key(), days=-1), "expired on", id="over"),
         pytest.param(lambda: made(rsa_key(1024)), "1024 bits", id="weak"),
         pytest.param(lambda: made(ed25519.Ed25519PrivateKey.generate()), "neither", id="another kind of key"),
         pytest.param(lambda: (made(ec_key())[0], made(ec_key())[1]), "does not belong", id="another key"),

@@ -121,7 +121,7 @@ def test_a_cluster_is_not_born_with_settings_that_its_kafka_refuses() -> None:
     assert passes(world, 3) == []
     (wait,) = waiting(world)
     assert "Spindle creates nothing until it is corrected" in wait["message"]
-    assert wait["unblockedBy"].startswith("Write num.partitions or take num.partitons out")
+    assert wait["unblockedBy"].startswith("Use num.partitions or remove num.partitons")
     world.cluster["spec"]["config"] = {"num.partitions": "5"}
     world.settle()
     assert world.running("broker") == [0, 1, 2]

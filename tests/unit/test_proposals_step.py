@@ -133,7 +133,7 @@ def test_outside_of_its_window_nothing_more_begins_and_it_says_when_it_goes_on(r
 
     assert proposed.requests.moves == ()
     assert proposed.requests.withdrawn == frozenset()
-    assert proposed.statuses["demo-1"]["message"].endswith("It goes on at 2026-09-21T22:00:00Z.")
+    assert proposed.statuses["demo-1"]["message"].endswith("It continues at 2026-09-21T22:00:00Z.")
     assert [wait.reason for wait in builder.waits] == ["MaintenanceWindowClosed"]
 
 

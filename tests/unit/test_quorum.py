@@ -137,7 +137,7 @@ def test_a_lost_one_of_two_stays_a_voter() -> None:
     found = step(seen(A, B, lagging=(B,)), members, 3)
     assert reason(found) == "QuorumMajorityMissing"
     assert isinstance(found, Waiting)
-    assert found.message.endswith("no majority: 1 of 2 voters.")
+    assert found.message.endswith("are not a majority: 1 of 2 voters.")
 
 
 def test_the_only_controller_is_not_replaced() -> None:

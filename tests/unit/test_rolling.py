@@ -210,7 +210,7 @@ def test_a_refusal_names_a_few_and_counts_all() -> None:
 def test_a_refusal_says_whom_it_did_not_hear() -> None:
     refusal = may_go_down(view(partition(), silent=(1, 2)), 0).refusal
     assert refusal
-    assert "broker 1, 2" in refusal.message
+    assert "brokers 1, 2" in refusal.message
 
 
 @pytest.mark.parametrize(

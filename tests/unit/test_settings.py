@@ -176,7 +176,7 @@ def test_preview_says_what_kafka_refuses(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["preview", str(file)])
     assert result.exit_code == 1
     assert "spec.config: num.io.treads is not a setting of Kafka 4.3.1" in result.output
-    assert "Way out: write num.io.threads" in result.output
+    assert "To resolve: use num.io.threads" in result.output
     assert "num.network.threads" in result.output
 
 
