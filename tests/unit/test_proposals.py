@@ -336,7 +336,11 @@ MOVES = (
         pytest.param({"approval": "auto"}, {}, "rule", "", id="auto without bounds"),
         pytest.param({"approval": "auto", "maxBytes": "2Mi"}, {}, "rule", "", id="within maxBytes"),
         pytest.param(
-            {"approval": "auto", "maxDurationMinutes": 1}, {}, None, "takes at least 2 minutes", id="takes too long"
+            {"approval": "auto", "maxDurationMinutes": 1},
+            {},
+            None,
+            "takes at least 2 minutes",
+            id="takes too long",
         ),
         pytest.param(
             {"approval": "auto", "maxDurationMinutes": 1}, {"approved": HASH}, "person", "", id="a person may"
