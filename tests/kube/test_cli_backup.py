@@ -120,7 +120,7 @@ def test_what_is_not_there_is_said(there: Objects) -> None:
     assert there.find(objects.CLAIM, "nothing") is None
     with pytest.raises(KubeError, match="there is no KafkaCluster nothing"):
         backup.collect(there, "nothing", secrets=False)
-    with pytest.raises(KubeError, match="this is no backup"):
+    with pytest.raises(KubeError, match="this is not a backup"):
         backup.read("kind: Deployment")
 
 
@@ -300,5 +300,5 @@ def test_a_cluster_is_taken_over_refused_given_back_and_taken_again(
     assert theirs.get(objects.CLUSTER, "demo")["spec"]["controllers"]["replicas"] == 1
     assert manifests.MEMORY_KEY in theirs.get(objects.CONFIG_MAP, memory_map("demo"))["data"]
     for work in (takeover.take, takeover.undo):
-        with pytest.raises(KubeError, match="KafkaCluster demo is there"):
+        with pytest.raises(KubeError, match="KafkaCluster demo exists already"):
             work(theirs, "demo", "spindle", said.append)

@@ -114,8 +114,8 @@ def user(**spec: Any) -> dict[str, Any]:
 
 ACL = {"resource": "topic", "name": "orders", "operations": ["Read"]}
 USERS = [
-    case("users-name-admin", {"metadata.name": "admin"}, "<nil>", "Spindle's own"),
-    case("users-name-super", {"metadata.name": "spindle-operator"}, "<nil>", "Spindle's own"),
+    case("users-name-admin", {"metadata.name": "admin"}, "<nil>", "reserved for Spindle"),
+    case("users-name-super", {"metadata.name": "spindle-operator"}, "<nil>", "reserved for Spindle"),
     case("users-name-longer-than-a-label", {"metadata.name": "o" * 64}, "<nil>", "at most 63 characters"),
     case("users-no-cluster", {"spec.cluster": GONE}, "spec.cluster", "Required value"),
     case("users-plain", {"spec.authentication": "plain"}, "spec.authentication", '"mtls", "scram"'),

@@ -114,4 +114,4 @@ def test_a_right_on_nothing_is_refused(shared: Resources, resource: str) -> None
     asked["spec"]["acls"] = [
         {"resource": resource, "name": "", "pattern": "prefixed", "operations": ["Read"]}
     ]
-    assert_says(refused(shared, asked), "spec.acls[0].name", "name says which")
+    assert_says(refused(shared, asked), "spec.acls[0].name", "name is the topic")
