@@ -131,7 +131,9 @@ def test_a_cluster_deleted_while_no_operator_runs_gets_its_last_passes(
     make_cluster(api_server, namespace)
     with start(name="one") as one:
         until(
-            "status", lambda: read(api_server, namespace, "skc", "demo").get("status"), detail=lambda: one.log
+            "status",
+            lambda: (read(api_server, namespace, "skc", "demo").get("status") or {}).get("conditions"),
+            detail=lambda: one.log,
         )
         one.stop(signal.SIGKILL)
     api_server.kubectl(

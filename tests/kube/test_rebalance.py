@@ -26,7 +26,12 @@ def changed(resources: Resources, thing: dict[str, Any], changes: dict[str, Any]
         pytest.param(
             {"spec.moves[0].bytes": 7}, "spec.moves", "delete it and have a new one made", id="moves"
         ),
-        pytest.param({"spec.leaders": []}, "spec.leaders", "cannot be changed except for approved and stop", id="leaders come"),
+        pytest.param(
+            {"spec.leaders": []},
+            "spec.leaders",
+            "cannot be changed except for approved and stop",
+            id="leaders come",
+        ),
         pytest.param(
             {"spec.estimatedMinutes": 3},
             "spec.estimatedMinutes",
