@@ -150,7 +150,7 @@ def test_a_size_that_local_volumes_cannot_have_is_told(stand: Stand, spindle_ima
         manifest["spec"]["brokerPools"][0]["disks"]["size"] = "1000Ti"
         lab.apply(manifest)
         wait = lab.until_waiting("ExpansionNotSupported")
-        assert "do not grow" in wait["message"]
+        assert "does not allow volume expansion" in wait["message"]
         running.until_more()
         conclude(running, timeline, began)
     stand.close()  # a size never goes back

@@ -133,7 +133,7 @@ def test_one_at_a_time_not_too_late_and_disks_first(
         approve(lab, "late")
         held = until_held(lab, "late", "AnotherProposalExecuting")
         assert held["phase"] == "Approved"
-        assert held["message"].startswith("first is being carried out")
+        assert held["message"].startswith("first is executing")
         assert "approved too late" in until_phase(lab, "late", "Expired", seconds=150)["message"]
         assert status(lab, "first")["phase"] == "Executing", "it took too short a time to tell anything"
         propose(lab, "ignored", forth[:1], seconds=1)

@@ -17,7 +17,7 @@ TIME_OUT = 10.0  # seconds for one answer; a look may take `look` times as long
 @pytest.mark.parametrize(
     ("how", "look", "pause", "said"),
     [
-        pytest.param(LIES, 10, 0.0, "goes in a circle", id="lies"),
+        pytest.param(LIES, 10, 0.0, "repeat endlessly", id="lies"),
         pytest.param(FLOODS, 10, 0.0, "too many to manage", id="floods"),
         # Each answer comes well before its time-out, also on a loaded machine; all of them together take too long.
         pytest.param(STALLS, 1, 0.4, "responds too slowly", id="stalls"),
