@@ -73,7 +73,7 @@ def stages() -> dict[str, Stage]:
                 "unit",
                 "unit and property tests",
                 _pytest(
-                    *("tests/unit", "tests/property", "-m", "not passes"),
+                    *("tests/unit", "tests/property"),
                     *("--numprocesses=logical", "--dist=worksteal"),
                 ),
                 20,
@@ -161,7 +161,6 @@ RUNS: dict[str, tuple[str, ...]] = {
         "imports",
         "unit",
         "sim",
-        "lives",
         "build",
         "health",
         "chart",
@@ -173,6 +172,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     ),
     "e2e": (
         "properties",
+        "lives",
         "many-lives",
         "build",
         "cert-manager",
