@@ -72,23 +72,13 @@ def stages() -> dict[str, Stage]:
             Stage(
                 "unit",
                 "unit and property tests",
-                _pytest(
-                    *("tests/unit", "tests/property"),
-                    *("--numprocesses=logical", "--dist=worksteal"),
-                ),
+                _pytest("tests/unit", "tests/property", "--numprocesses=logical", "--dist=worksteal"),
                 20,
             ),
             Stage(
                 "sim",
                 "the simulation's own parts, and kept lives",
                 _pytest("tests/sim", "--numprocesses=logical", "--dist=worksteal"),
-                20,
-            ),
-            # The same seeds each time, so that a failure is one of the change under test; `make soak` takes others.
-            Stage(
-                "lives",
-                "random simulated lives, as many as four minutes allow",
-                _python("tests.sim", "--lives", "100", "--minutes", "4", "--start", "1"),
                 20,
             ),
             Stage("many-lives", "thousands of simulated lives", _python("tests.sim", "--lives", "3000"), 300),
@@ -172,7 +162,6 @@ RUNS: dict[str, tuple[str, ...]] = {
     ),
     "e2e": (
         "properties",
-        "lives",
         "many-lives",
         "build",
         "cert-manager",

@@ -22,8 +22,6 @@ from tests.model.checked import Checked
 from tests.model.driven import Driven, bounds
 from tests.model.kafka import path_of
 
-pytestmark = pytest.mark.passes
-
 _RUNS = int(os.environ.get("SPINDLE_PROPOSAL_RUNS", examples(4)))
 _STEPS = int(os.environ.get("SPINDLE_PROPOSAL_STEPS", "16"))
 _BROKERS, _DISKS, _PARTITIONS = 5, 2, 6

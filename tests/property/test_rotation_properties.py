@@ -3,7 +3,6 @@
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,8 +12,6 @@ from spindle.reconcile.plan import plan
 from tests.examples import examples
 from tests.model.store import ConflictError
 from tests.model.world import YEARS, World
-
-pytestmark = pytest.mark.passes
 
 GRACE = 120
 

@@ -16,8 +16,6 @@ from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds
 from tests.model.kafka import CAPACITY, path_of
 
-pytestmark = pytest.mark.passes
-
 _RUNS = int(os.environ.get("SPINDLE_FILLING_RUNS", examples(4)))
 _STEPS = int(os.environ.get("SPINDLE_FILLING_STEPS", "15"))
 _QUIET = 4  # passes without an action
