@@ -10,9 +10,9 @@ from typing import Any, Final
 LONGEST: Final = 1024  # characters; the longest sentence of Spindle's own agent is shorter
 
 
-def clipped(text: str) -> str:
-    """The text, cut to `LONGEST` characters."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+def clipped(text: str, longest: int = LONGEST) -> str:
+    """The text, cut to so many characters."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def clipped_report(broker: Mapping[str, Any]) -> Mapping[str, Any]:

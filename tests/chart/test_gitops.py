@@ -13,9 +13,8 @@ from e2e.cluster.build import ensure_health
 from spindle.api.crd import KINDS, crd
 from spindle.reconcile.plan import plan
 from tests.chart.conftest import CHART
-from tests.model.failing import Failing
-from tests.model.kafka import path_of
 from tests.model.world import World
+from tests.unit.test_healing_plan import cluster
 
 SCRIPTS = yaml.safe_load((CHART.parents[1] / "examples/argocd/argocd-cm.yaml").read_text())["data"]
 
@@ -114,17 +113,7 @@ def test_a_rolling_restart_is_in_progress_until_it_is_over(judge: Judge) -> None
 
 
 def test_a_failed_disk_is_in_progress_until_its_replicas_are_elsewhere(judge: Judge) -> None:
-    pool = {
-        "name": "main",
-        "replicas": 3,
-        "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
-    }
-    world = Failing.of("abc", brokerPools=[pool])
-    world.settle(80)
-    for partition in range(6):
-        replicas = tuple((partition + i) % 3 for i in range(3))
-        world.kafkas.create("orders", partition, replicas, lambda _: path_of("disk0"))
-    world.settle()
+    world = cluster()
     assert judge(world.cluster).flux == "Current"
     world.disk(0, "disk0").state = "dead"
     found = healths(world, judge, 200)

@@ -12,11 +12,10 @@ from spindle.reconcile.plan import plan
 from spindle.reconcile.times import stamp
 from spindle.reconcile.wait_kinds import WaitKind, kind_of
 from tests.model.dynamic_config import crash
-from tests.model.failing import Failing
-from tests.model.kafka import path_of
 from tests.model.quorate import QuorateWorld
 from tests.model.world import World
 from tests.reasons import reasons
+from tests.unit.test_healing_plan import cluster
 
 THREE = ("Ready", "Reconciling", "Stalled")
 
@@ -384,16 +383,7 @@ def test_conditions_are_of_the_generation_that_was_looked_at() -> None:
 
 
 def test_a_failed_disk_is_a_fault_until_its_replicas_are_elsewhere() -> None:
-    pool = {
-        "name": "main",
-        "replicas": 3,
-        "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
-    }
-    world = Failing.of("abc", brokerPools=[pool])
-    world.settle(80)
-    for p in range(6):
-        world.kafkas.create("orders", p, tuple((p + i) % 3 for i in range(3)), lambda _: path_of("disk0"))
-    world.settle()
+    world = cluster()
     assert of(world, "Ready") == [("True", "AllInSync")]
     world.disk(0, "disk0").state = "dead"
     seen = []

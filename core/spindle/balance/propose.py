@@ -31,6 +31,7 @@ from spindle.placement.planner import PlacementPlan, plan
 from spindle.placement.rounding import short_partitions
 from spindle.placement.snapshot import FloatArray, IntArray, PlannerSnapshot
 from spindle.placement.state import PlanState
+from spindle.reported_text import clipped
 
 PROPOSED: Final = "Proposed"
 BALANCED: Final = "Balanced"
@@ -194,17 +195,13 @@ def _moves(found: PlacementPlan, room: int) -> list[ProposedMove]:
             to_dir=s.dir_name[j],
             bytes=int(s.size[r]),
             wave=int(found.wave[k]),
-            reason=_short(f"{line.reason}: {line.why}"),
+            reason=clipped(f"{line.reason}: {line.why}", _LONGEST),
         )
         size += _bytes([move])
         if size > room:
             break
         made.append(move)
     return made
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _beginning(found: PlacementPlan, count: int) -> PlacementPlan:

@@ -45,6 +45,16 @@ class Waiting:
         return replace(refused, action=action, object=thing)
 
     @property
+    def sentence(self) -> str:
+        """Object, message and what unblocks it, for events and conditions."""
+        return f"{self.object}: {self.message} To resolve: {self.unblocked_by}"
+
+    @property
+    def order(self) -> tuple[bool, str, str, str]:
+        """By what entries are sorted where they are shown: those that need attention first."""
+        return (self.quiet, self.object, self.action, self.reason)
+
+    @property
     def key(self) -> tuple[str, str, str]:
         """What makes two of them the same one over time."""
         return (self.action, self.object, self.reason)

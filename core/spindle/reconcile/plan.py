@@ -275,7 +275,7 @@ def _events(state: ClusterState, builder: PlanBuilder) -> tuple[Event, ...]:
         Event(
             type="Warning",
             reason=wait.reason,
-            message=f"{wait.object}: {wait.message} To resolve: {wait.unblocked_by}",
+            message=wait.sentence,
             kind="KafkaCluster",
             name=state.name,
             uid=objects.uid(state.cluster),

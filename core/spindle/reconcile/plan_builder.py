@@ -42,5 +42,5 @@ class PlanBuilder:
                 "since": since.get(wait.key) or stamp(now),
                 "unblockedBy": wait.unblocked_by,
             }
-            for wait in sorted(self.waits, key=lambda w: (w.quiet, w.object, w.action, w.reason))
+            for wait in sorted(self.waits, key=lambda wait: wait.order)
         ]

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from spindle.cluster import names
@@ -88,6 +89,7 @@ class _Pass:
     waits: Mapping[WaitKind, Sequence[Waiting]]
     failing: Sequence[str]
     moving: bool
+    partitions: "PartitionFaults | None"
 
     def first(self, *kinds: WaitKind) -> Waiting | None:
         """The first wait of the first of these kinds that has one."""
@@ -98,7 +100,7 @@ class _Pass:
         """Whether the cluster was ever ready: ``status.version`` is there once all nodes run it."""
         return self.state.born and (bool(self.state.status.get("version")) or self.nodes.all_ready)
 
-    @property
+    @cached_property
     def stall(self) -> Waiting | None:
         """What only a user can unblock; also what did not come by itself within ``rolling.backWithinSeconds``."""
         now = self.first(WaitKind.USER)
@@ -127,6 +129,7 @@ def progress_rows(
     builder: PlanBuilder,
     status: Mapping[str, Any],
     broker_statuses: Mapping[str, Mapping[str, Any]],
+    partitions: "PartitionFaults | None",
     *,
     moving: bool,
 ) -> list[ConditionRow]:
@@ -136,6 +139,7 @@ def progress_rows(
         state, builder: of the pass.
         status: of the KafkaCluster, with ``phase`` and the tallies.
         broker_statuses: of all KafkaBrokers.
+        partitions: those with a fault; None if they are unknown.
         moving: whether replicas move for another reason than a KafkaRebalance.
     """
     seen = _Pass(
@@ -146,34 +150,47 @@ def progress_rows(
         _by_kind(state, builder),
         _failing(broker_statuses),
         moving,
+        partitions,
     )
-    available = _available(state)
+    available = _available(seen)
     return [available, _ready(seen, available), _reconciling(seen), _stalled(seen)]
 
 
-def under_min_isr(view: KafkaView) -> list[str]:
-    """Names of partitions with fewer in-sync replicas than ``min.insync.replicas``, or than they have replicas if that is less.
+@dataclass(frozen=True)
+class PartitionFaults:
+    """Names of partitions that clients cannot use as they should.
 
-    That is Kafka's effectiveMinIsr (Partition.scala). Topics whose configuration is not known are left out.
+    Attributes:
+        offline: without a leader.
+        under_min_isr: with fewer in-sync replicas than ``min.insync.replicas``, or than they have replicas if that is less: Kafka's
+            effectiveMinIsr (Partition.scala). Topics whose configuration is not known are left out.
     """
-    least = view.min_isr or {}
-    return sorted(
-        partition.name
-        for partition in view.partitions or ()
-        if (minimum := least.get(partition.topic)) is not None
-        and len(partition.isr) < min(minimum, partition.recorded_rf)
+
+    offline: Sequence[str]
+    under_min_isr: Sequence[str]
+
+
+def partition_faults(view: KafkaView) -> PartitionFaults | None:
+    """The partitions with a fault; None if partitions or their ``min.insync.replicas`` could not be read."""
+    if view.partitions is None or view.min_isr is None:
+        return None
+    least = view.min_isr
+    return PartitionFaults(
+        sorted(partition.name for partition in view.partitions if partition.leader is None),
+        sorted(
+            partition.name
+            for partition in view.partitions
+            if (minimum := least.get(partition.topic)) is not None
+            and len(partition.isr) < min(minimum, partition.recorded_rf)
+        ),
     )
-
-
-def offline(view: KafkaView) -> list[str]:
-    """Names of partitions without a leader."""
-    return sorted(partition.name for partition in view.partitions or () if partition.leader is None)
 
 
 def node_readiness(state: ClusterState) -> NodeReadiness:
     """Sort the brokers and controllers that are not ready by why they are not."""
     found: dict[str, list[str]] = {"stopped": [], "restarting": [], "joining": [], "down": []}
-    troubled = _troubled_marks(state)
+    troubled = {int(mark["nodeId"]) for mark in _troubled_marks(state)}
+    marked = {int(mark["nodeId"]) for mark in state.unavailable_records}
     for node_id in (*state.staying, *state.controller_ids):
         pod = state.pods.get(node_id)
         if pod is not None and objects.is_true(pod, "Ready") and not objects.deleting(pod):
@@ -181,9 +198,9 @@ def node_readiness(state: ClusterState) -> NodeReadiness:
         broker = state.staying.get(node_id)
         if broker is not None and maintenance.stopped(broker):
             why = "stopped"
-        elif any(int(mark["nodeId"]) == node_id for mark in troubled):
+        elif node_id in troubled:
             why = "down"
-        elif any(int(mark["nodeId"]) == node_id for mark in state.unavailable_records):
+        elif node_id in marked:
             why = "restarting"
         elif _joining(state, node_id):
             why = "joining"
@@ -236,7 +253,7 @@ def _by_kind(state: ClusterState, builder: PlanBuilder) -> dict[WaitKind, list[W
     """The waits by kind, in a fixed order. A name that a KafkaUser's Secret cannot have is reported on the KafkaUser."""
     theirs = {f"Secret/{names.user_secret(state.name, objects.name(user))}" for user in state.snap.users}
     found: dict[WaitKind, list[Waiting]] = {kind: [] for kind in WaitKind}
-    for wait in sorted(builder.waits, key=lambda w: (w.quiet, w.object, w.action, w.reason)):
+    for wait in sorted(builder.waits, key=lambda wait: wait.order):
         found[WaitKind.NOTE if wait.object in theirs else kind_of(wait)].append(wait)
     return found
 
@@ -251,19 +268,19 @@ def _failing(broker_statuses: Mapping[str, Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _available(state: ClusterState) -> ConditionRow:
-    view = state.kafka
-    if not state.born:
+def _available(seen: _Pass) -> ConditionRow:
+    partitions = seen.partitions
+    if not seen.state.born:
         return ("Available", "False", "Starting", "Kafka has not started for the first time yet.")
-    if view.partitions is None or view.min_isr is None:
-        why = view.error or "partitions not read"
+    if partitions is None:
+        why = seen.state.kafka.error or "partitions not read"
         return ("Available", "Unknown", "KafkaUnknown", f"Kafka cannot be asked: {why}.")
-    if named := offline(view):
+    if named := partitions.offline:
         message = (
             f"{counted(len(named), 'partition')} without a leader, cannot be read or written: {some(named)}."
         )
         return ("Available", "False", "OfflinePartitions", message)
-    if named := under_min_isr(view):
+    if named := partitions.under_min_isr:
         message = f"{counted(len(named), 'partition')} under min.insync.replicas, acks=all is refused: {some(named)}."
         return ("Available", "False", "PartitionsUnderMinIsr", message)
     message = "Every partition has a leader and at least min.insync.replicas in-sync replicas."
@@ -307,7 +324,7 @@ def _faulty(seen: _Pass, available: ConditionRow) -> ConditionRow | None:
     if not seen.started:
         return ("Ready", "False", "Starting", f"{seen.counts}.{_why(wait)}")
     if wait is not None:
-        return ("Ready", "False", wait.reason, f"{_told(wait)} {seen.counts}.")
+        return ("Ready", "False", wait.reason, f"{wait.sentence} {seen.counts}.")
     if seen.failing:
         message = f"{counted(len(seen.failing), 'disk')} failed: {some(list(seen.failing), 20)}."
         return ("Ready", "False", "DisksFailed", f"{message} {seen.counts}.")
@@ -338,7 +355,7 @@ def _reconciling(seen: _Pass) -> ConditionRow:
         return ("Reconciling", "True", "Working", seen.status["phase"])
     wait = seen.first(*_ORDER)
     if wait is not None:
-        return ("Reconciling", "True", "Waiting", _told(wait))
+        return ("Reconciling", "True", "Waiting", wait.sentence)
     if nodes.down or nodes.joining or nodes.unplaced:
         return ("Reconciling", "True", "Starting", f"{seen.counts}.")
     return ("Reconciling", "False", "Settled", "The spec is in effect.")
@@ -353,7 +370,7 @@ def _stalled(seen: _Pass) -> ConditionRow:
         return ("Stalled", "True", first.reason, message)
     wait = None if objects.deleting(seen.state.cluster) else seen.stall
     if wait is not None:
-        return ("Stalled", "True", wait.reason, _told(wait))
+        return ("Stalled", "True", wait.reason, wait.sentence)
     return ("Stalled", "False", "NotStalled", "Nothing waits for a user.")
 
 
@@ -368,9 +385,5 @@ def _is_routine(state: ClusterState, action: Action) -> bool:
     )
 
 
-def _told(wait: Waiting) -> str:
-    return f"{wait.object}: {wait.message} To resolve: {wait.unblocked_by}"
-
-
 def _why(wait: Waiting | None) -> str:
-    return "" if wait is None else f" {_told(wait)}"
+    return "" if wait is None else f" {wait.sentence}"

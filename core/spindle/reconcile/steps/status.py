@@ -12,7 +12,7 @@ from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_health import clocks_row, unmonitored
 from spindle.reconcile.steps.broker_status import healthy
-from spindle.reconcile.steps.conditions import ConditionRow, offline, progress_rows, under_min_isr
+from spindle.reconcile.steps.conditions import ConditionRow, PartitionFaults, partition_faults, progress_rows
 from spindle.reconcile.steps.listeners import listener_status
 from spindle.reconcile.steps.quorum_status import quorum_status
 from spindle.reconcile.steps.rebalance_job import runs_row
@@ -82,9 +82,10 @@ def cluster_status(
     if (quorum := quorum_status(state.kafka.quorum)) is not None:
         status["quorum"] = quorum
     status["phase"] = _phase(state, builder, status)
-    rows = progress_rows(state, builder, status, broker_statuses, moving=moving)
+    partitions = partition_faults(state.kafka)
+    rows = progress_rows(state, builder, status, broker_statuses, partitions, moving=moving)
     rows += [_racks_satisfied(state, builder), _disks_healthy(state, status, _bad_disks(broker_statuses))]
-    rows += [_disk_pressure(broker_statuses), _data_at_risk(state, lost)]
+    rows += [_disk_pressure(broker_statuses), _data_at_risk(state, partitions, lost)]
     rows += [row for row in (clocks_row(state), runs_row(state)) if row is not None]
     status["conditions"] = _conditions(state, rows, status["observedGeneration"])
     return status
@@ -118,9 +119,7 @@ def _racks(state: ClusterState) -> list[dict[str, Any]]:
 
 
 def _loud(builder: PlanBuilder) -> list[Waiting]:
-    return [
-        wait for wait in sorted(builder.waits, key=lambda w: (w.object, w.action, w.reason)) if not wait.quiet
-    ]
+    return [wait for wait in sorted(builder.waits, key=lambda wait: wait.order) if not wait.quiet]
 
 
 def _phase(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any]) -> str:
@@ -262,25 +261,25 @@ def _disk_pressure(broker_statuses: Mapping[str, Mapping[str, Any]]) -> Conditio
     )
 
 
-def _data_at_risk(state: ClusterState, lost: str | None) -> ConditionRow:
+def _data_at_risk(state: ClusterState, partitions: PartitionFaults | None, lost: str | None) -> ConditionRow:
     view = state.kafka
     if lost is not None:
         return ("DataAtRisk", "True", "LastReplicaAtRisk", lost)
-    if view.partitions is None or view.min_isr is None:
+    if partitions is None:
         return (
             "DataAtRisk",
             "Unknown",
             "KafkaUnknown",
             f"Kafka does not tell: {view.error or 'partitions not read'}.",
         )
-    if named := offline(view):
+    if named := partitions.offline:
         return (
             "DataAtRisk",
             "True",
             "Offline",
             f"{counted(len(named), 'partition')} without a leader, nobody can read or write them: {some(named)}.",
         )
-    if named := under_min_isr(view):
+    if named := partitions.under_min_isr:
         return (
             "DataAtRisk",
             "True",
