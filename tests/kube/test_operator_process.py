@@ -150,7 +150,7 @@ def test_a_cluster_deleted_while_no_operator_runs_gets_its_last_passes(
             )
 
         until("it is gone", gone, 40, lambda: two.log)
-        assert "nothing is left to do" in two.log
+        assert "clean-up is complete" in two.log
 
 
 @pytest.mark.parametrize(
