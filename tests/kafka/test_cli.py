@@ -97,5 +97,5 @@ def test_what_cannot_be_is_one_sentence(
     with pytest.raises(error, match=sentence):
         topics.create(access, "impossible", 1, replicas, settings, console)
 
-    with pytest.raises(ClientError, match="there is no topic impossible"):
+    with pytest.raises(ClientError, match="topic impossible does not exist"):
         topics.describe(access, "impossible", console)
