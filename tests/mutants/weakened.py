@@ -258,7 +258,7 @@ MUTANTS: Final = (
     Mutant(7, "spindle.disks.judge:_retired", _NO, (_U + "test_disks_judge.py",)),
     Mutant(7, "spindle.disks.judge:another_filesystem", _FALSE, (_U + "test_disks_judge.py",)),
     Mutant(7, "spindle.healing.disk_slot:classify_slot", around(_new_slot), (_U + "test_healing.py",)),
-    # 8: unknown is not gone
+    # 8: unknown is not absent
     Mutant(8, "spindle.healing.replica_index:ReplicaIndex.known", _YES, (_U + "test_healing.py",)),
     Mutant(8, "spindle.disks.rules:_unknown", _NO, (_U + "test_disks_rules.py",)),
     Mutant(8, "spindle.rolling.brokers:_what_is_unknown", always(""), (_U + "test_rolling.py",)),

@@ -1,6 +1,6 @@
 """What Kafka itself says of a cluster, as one immutable snapshot.
 
-Anything that could not be read is None, never an empty value: unknown is not gone (rule 8).
+Anything that could not be read is None, never an empty value: unknown is not absent (rule 8).
 """
 
 from collections.abc import Mapping

@@ -100,7 +100,7 @@ def from_view(
             topic `OTHER_FILES`.
 
     Raises:
-        SnapshotError: where something is unknown (unknown is not gone), or Kafka's answers contradict each other.
+        SnapshotError: where something is unknown (unknown is not absent), or Kafka's answers contradict each other.
     """
     if view.brokers is None or view.partitions is None:
         raise SnapshotError([view.error or "brokers or partitions are not known"])

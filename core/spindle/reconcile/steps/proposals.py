@@ -55,7 +55,7 @@ def reconcile_proposals(
     """
     state = inventory.state
     if "kafkarebalances" in state.snap.unknown:
-        # Running moves complete; whether they are still requested is unknown (safety rule "unknown is not gone", docs/safety.md).
+        # Running moves complete; whether they are still requested is unknown (safety rule "unknown is not absent", docs/safety.md).
         builder.wait(_unreadable(state))
         return ProposalResult()
     found = sorted((read_proposal(raw) for raw in state.snap.rebalances), key=lambda p: p.age)

@@ -269,7 +269,7 @@ def release(
         return  # `reconcile_claims` reports it
     bound = str((there.get("spec") or {}).get("volumeName") or "")
     if bound and "persistentvolumes" in state.snap.unknown:
-        return  # reported already (safety rule "unknown is not gone", docs/safety.md)
+        return  # reported already (safety rule "unknown is not absent", docs/safety.md)
     volume = state.volumes.get(bound)
     if bound and volume is None and not objects.lost(there):
         return  # created since volumes were listed; the next pass sees it

@@ -31,7 +31,7 @@ def server_certificate(state: ClusterState, user: SnapshotObject) -> Out | None:
 
 
 def _counts(state: ClusterState, out: Out) -> bool:
-    """Whether the certificate is still accepted; an unreadable CA counts as trusted (safety rule "unknown is not gone", ``docs/safety.md``)."""
+    """Whether the certificate is still accepted; an unreadable CA counts as trusted (safety rule "unknown is not absent", ``docs/safety.md``)."""
     authority = authority_of(state)
     return _expiry(out) > state.now and (authority is None or out["authority"] in authority.trusted)
 

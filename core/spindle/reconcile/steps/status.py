@@ -196,7 +196,7 @@ def _racks_satisfied(state: ClusterState, builder: PlanBuilder) -> ConditionRow:
     troubles = [wait for wait in builder.waits if wait.reason in _RACK_REASONS]
     if troubles:
         first = troubles[0]
-        return ("RacksSatisfied", "False", first.reason, f"{first.message} Way out: {first.unblocked_by}")
+        return ("RacksSatisfied", "False", first.reason, f"{first.message} To resolve: {first.unblocked_by}")
     if not state.brokers:
         return ("RacksSatisfied", "Unknown", "BrokersPending", "No broker has a place yet.")
     racks = _racks(state)

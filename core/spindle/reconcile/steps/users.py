@@ -69,7 +69,7 @@ def release_users(state: ClusterState, builder: PlanBuilder) -> bool:
 
 
 def users_unknown(state: ClusterState, action: str) -> Waiting:
-    """The wait while users cannot be listed: that does not mean that there are none (safety rule "unknown is not gone", ``docs/safety.md``)."""
+    """The wait while users cannot be listed: that does not mean that there are none (safety rule "unknown is not absent", ``docs/safety.md``)."""
     return Waiting(
         action,
         f"KafkaCluster/{state.name}",
