@@ -1,17 +1,21 @@
-"""Runs the project's checks, one stage after the other, and says what each one cost.
+"""Runs the project's checks in stages and prints what each one cost.
 
 ``python -m tools.stages test`` stops at the first stage that fails and names it; a summary closes every run.
-Output of the stages passes through untouched. Single stages: ``python -m tools.stages test --only unit chart``.
+Stages that mostly wait run side by side: each line of theirs begins with the stage's name. The output of all
+others passes through untouched. Single stages, one after the other: ``python -m tools.stages test --only unit chart``.
 """
 
 import argparse
-import resource
+import contextlib
+import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -142,7 +146,14 @@ def stages() -> dict[str, Stage]:
     }
 
 
-RUNS: dict[str, tuple[str, ...]] = {
+@dataclass(frozen=True)
+class Beside:
+    """Lanes of stages that run at the same time; the stages of one lane follow each other."""
+
+    lanes: tuple[tuple[str, ...], ...]
+
+
+RUNS: dict[str, tuple[str | Beside, ...]] = {
     "test-fast": ("format", "lint", "types", "imports", "unit", "helm", "health", "chart"),
     "test": (
         "format",
@@ -154,9 +165,8 @@ RUNS: dict[str, tuple[str, ...]] = {
         "build",
         "health",
         "chart",
-        "kube",
-        "spark",
-        "kafka",
+        # Tests on real Kafka wait most of their time: for a broker to be fenced, a copy to end.
+        Beside((("kafka",), ("kube", "spark"))),
         "testbed",
         "e2e",
     ),
@@ -173,68 +183,152 @@ RUNS: dict[str, tuple[str, ...]] = {
 }
 
 
-def run(stage: Stage) -> int:
-    """Run one stage with the terminal it was given.
+def names(run: Sequence[str | Beside]) -> tuple[str, ...]:
+    """The stages of a run in the order of its definition."""
+    return tuple(name for step in run for lane in _lanes(step) for name in lane)
+
+
+def _lanes(step: str | Beside) -> tuple[tuple[str, ...], ...]:
+    return ((step,),) if isinstance(step, str) else step.lanes
+
+
+@dataclass
+class _Running:
+    """A stage's process.
+
+    Attributes:
+        interrupted: when it was told to end because it hung; None if it was not.
+    """
+
+    stage: Stage
+    process: "subprocess.Popen[str]"
+    started: float = field(default_factory=time.monotonic)
+    interrupted: float | None = None
+
+    @classmethod
+    def start(cls, stage: Stage, *, prefix: str) -> "_Running":
+        """Start it; ``prefix`` precedes each line of its output, without one it has the terminal itself."""
+        pipe = subprocess.PIPE if prefix else None
+        error = subprocess.STDOUT if prefix else None
+        # Without it Python's tests keep their output back until the pipe's buffer is full.
+        env = {**os.environ, "PYTHONUNBUFFERED": "1"} if prefix else None
+        process = subprocess.Popen(
+            stage.command, cwd=ROOT, stdout=pipe, stderr=error, env=env, text=True, errors="replace"
+        )
+        if prefix:
+            threading.Thread(target=_copy, args=(process, prefix), daemon=True).start()
+        return cls(stage, process)
+
+    def wait(self) -> Outcome:
+        """How it ended, with the processor time of it and of all processes that it waited for."""
+        _, status, used = os.wait4(self.process.pid, 0)
+        # Popen has not seen the end itself and would wait for a process that is gone.
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        code = self.process.returncode if self.interrupted is None else 124
+        return Outcome(self.stage, time.monotonic() - self.started, code, used.ru_utime + used.ru_stime)
+
+    def end_if_it_hangs(self) -> None:
+        """Interrupt it after its time; kill it if that does not help."""
+        now = time.monotonic()
+        if self.interrupted is not None:
+            if now > self.interrupted + LAST_WORDS:
+                self.process.kill()
+        elif now > self.started + self.stage.minutes * 60:
+            print(
+                f"── {self.stage.name}: still running after {self.stage.minutes} minutes, interrupting it",
+                flush=True,
+            )
+            self.process.send_signal(signal.SIGINT)
+            self.interrupted = now
+
+
+def _copy(process: "subprocess.Popen[str]", prefix: str) -> None:
+    """Print what a process writes, line by line, until it closes its output."""
+    for line in process.stdout or ():
+        print(f"{prefix} │ {line}", end="", flush=True)
+
+
+def run_beside(lanes: Sequence[Sequence[Stage]], head: Iterator[str]) -> list[Outcome]:
+    """Run lanes of stages at the same time; after a failure no lane starts another stage.
+
+    Args:
+        lanes: the stages of each lane in their order.
+        head: a heading for each stage as it starts.
 
     Returns:
-        Its exit code; 124 if it was stopped for having hung.
+        The outcomes of all stages in the order of the lanes.
     """
-    process = subprocess.Popen(stage.command, cwd=ROOT)
+    outcomes: dict[str, Outcome] = {}
+    left = [list(lane) for lane in lanes]
+    running: dict[int, _Running] = {}
+    ended: queue.SimpleQueue[tuple[int, Outcome]] = queue.SimpleQueue()
+
+    def start_next(lane: int) -> None:
+        if left[lane] and not _failed(outcomes.values()):
+            stage = left[lane].pop(0)
+            print(f"\n── {next(head)} {stage.name}: {stage.says}", flush=True)
+            begun = running[lane] = _Running.start(stage, prefix=stage.name if len(lanes) > 1 else "")
+            threading.Thread(target=lambda: ended.put((lane, begun.wait())), daemon=True).start()
+
     try:
-        return process.wait(timeout=stage.minutes * 60)
-    except subprocess.TimeoutExpired:
-        print(f"── {stage.name}: still running after {stage.minutes} minutes, interrupting it", flush=True)
-        _stop(process)
-        return 124
+        for lane in range(len(lanes)):
+            start_next(lane)
+        while running:
+            try:
+                lane, outcome = ended.get(timeout=1.0)
+            except queue.Empty:
+                for each in running.values():
+                    each.end_if_it_hangs()
+                continue
+            outcomes[outcome.stage.name] = outcome
+            del running[lane]
+            print(_verdict(outcome), flush=True)
+            start_next(lane)
     except KeyboardInterrupt:
-        # The terminal sent the interrupt to the stage too: what it put up, it may take down first.
-        _stop(process, send=False)
+        # The terminal sent the interrupt to the stages too: they may take down first what they put up.
+        deadline = time.monotonic() + LAST_WORDS
+        while running and (seconds := deadline - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                del running[ended.get(timeout=seconds)[0]]
+        for each in running.values():
+            each.process.kill()
         raise
+    return [outcomes.get(stage.name, Outcome(stage, 0.0, None)) for lane in lanes for stage in lane]
 
 
-def _stop(process: "subprocess.Popen[bytes]", *, send: bool = True) -> None:
-    if send:
-        process.send_signal(signal.SIGINT)
-    try:
-        process.wait(timeout=LAST_WORDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def _failed(outcomes: Iterable[Outcome]) -> bool:
+    return any(outcome.code for outcome in outcomes)
 
 
-def run_all(chosen: Sequence[Stage]) -> list[Outcome]:
-    """Run stages in order, up to and with the first that fails."""
+def _verdict(outcome: Outcome) -> str:
+    result = "ok" if outcome.code == 0 else f"FAILED ({outcome.code})"
+    return f"── {outcome.stage.name}: {result} in {outcome.seconds:.1f} s"
+
+
+def run_all(steps: Sequence[Sequence[Sequence[Stage]]]) -> list[Outcome]:
+    """Run steps in order, up to and with the first in which a stage fails; each step is lanes of stages."""
+    count = sum(len(lane) for step in steps for lane in step)
+    head = (f"{number}/{count}" for number in range(1, count + 1))
     outcomes: list[Outcome] = []
-    for number, stage in enumerate(chosen, 1):
-        if any(outcome.code for outcome in outcomes):
-            outcomes.append(Outcome(stage, 0.0, None))
-            continue
-        print(f"\n── {number}/{len(chosen)} {stage.name}: {stage.says}", flush=True)
-        started, cpu = time.monotonic(), _cpu_of_children()
-        code = run(stage)
-        seconds = time.monotonic() - started
-        outcomes.append(Outcome(stage, seconds, code, _cpu_of_children() - cpu))
-        print(f"── {stage.name}: {'ok' if code == 0 else f'FAILED ({code})'} in {seconds:.1f} s", flush=True)
+    for lanes in steps:
+        if _failed(outcomes):
+            outcomes += [Outcome(stage, 0.0, None) for lane in lanes for stage in lane]
+        else:
+            outcomes += run_beside(lanes, head)
     return outcomes
 
 
-def _cpu_of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def summary(name: str, outcomes: Sequence[Outcome]) -> str:
-    """The closing lines of a run."""
+def summary(name: str, outcomes: Sequence[Outcome], seconds: float) -> str:
+    """The closing lines of a run that took ``seconds``."""
     width = max(len(outcome.stage.name) for outcome in outcomes)
     lines = [f"\n── {name}"]
     for outcome in outcomes:
         word = {None: "not run", 0: "ok"}.get(outcome.code, "FAILED")
-        seconds = "" if outcome.code is None else f"{outcome.seconds:8.1f} s"
+        took = "" if outcome.code is None else f"{outcome.seconds:8.1f} s"
         cpu = "" if outcome.cpu is None else f"  (processor {outcome.cpu:.1f} s)"
-        lines.append(f"   {outcome.stage.name:<{width}}  {word:<8}{seconds}{cpu}".rstrip())
-    total = sum(outcome.seconds for outcome in outcomes)
+        lines.append(f"   {outcome.stage.name:<{width}}  {word:<8}{took}{cpu}".rstrip())
     failed = [outcome.stage.name for outcome in outcomes if outcome.code]
-    lines.append(f"── {name}: {f'FAILED at {failed[0]}' if failed else 'all ok'}, {total:.0f} s in all")
+    lines.append(f"── {name}: {f'FAILED at {failed[0]}' if failed else 'all ok'}, {seconds:.0f} s in all")
     return "\n".join(lines)
 
 
@@ -244,14 +338,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", choices=sorted(RUNS))
     parser.add_argument("--only", nargs="+", metavar="STAGE", default=[], help="only these stages of the run")
     options = parser.parse_args(arguments)
-    if unknown := set(options.only) - set(RUNS[options.run]):
+    known, wanted = stages(), RUNS[options.run]
+    if unknown := set(options.only) - set(names(wanted)):
         parser.error(
-            f"{options.run} has no stage {', '.join(sorted(unknown))}, but {', '.join(RUNS[options.run])}"
+            f"{options.run} has no stage {', '.join(sorted(unknown))}, but {', '.join(names(wanted))}"
         )
-    known = stages()
-    outcomes = run_all([known[name] for name in options.only or RUNS[options.run]])
-    print(summary(options.run, outcomes), flush=True)
-    return 1 if any(outcome.code for outcome in outcomes) else 0
+    steps = [[[known[name] for name in lane] for lane in _lanes(step)] for step in options.only or wanted]
+    started = time.monotonic()
+    outcomes = run_all(steps)
+    print(summary(options.run, outcomes, time.monotonic() - started), flush=True)
+    return int(_failed(outcomes))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,36 @@ def stage(name: str, program: str = "") -> Stage:
 def test_after_the_first_failure_nothing_more_is_run() -> None:
     chosen = [stage("one"), stage("two", "raise SystemExit(3)"), stage("three"), stage("four")]
 
-    assert [outcome.code for outcome in stages.run_all(chosen)] == [0, 3, None, None]
+    assert [outcome.code for outcome in stages.run_all([[[each]] for each in chosen])] == [0, 3, None, None]
+
+
+def test_lanes_run_at_the_same_time(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each of the two waits for a file that the other writes."""
+    meet = (
+        "import pathlib, sys, time\n"
+        "def meet(mine, other):\n"
+        "    pathlib.Path(mine).touch()\n"
+        "    while not pathlib.Path(other).exists(): time.sleep(0.01)\n"
+        "    print('met')\n"
+    )
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    lanes = [
+        [stage("one", f"{meet}meet({one!r}, {other!r})"), stage("two")],
+        [stage("three", f"{meet}meet({other!r}, {one!r})")],
+    ]
+
+    assert [(o.stage.name, o.code) for o in stages.run_all([lanes])] == [("one", 0), ("two", 0), ("three", 0)]
+    out = capfd.readouterr().out.splitlines()
+    assert {"one │ met", "three │ met"} <= set(out)
+
+
+def test_a_failing_lane_lets_the_others_finish_and_starts_nothing_more() -> None:
+    lanes = [
+        [stage("bad", "raise SystemExit(1)"), stage("after bad")],
+        [stage("slow", "import time; time.sleep(0.5)"), stage("after slow")],
+    ]
+
+    assert [o.code for o in stages.run_all([lanes, [[stage("next")]]])] == [1, None, 0, None, None]
 
 
 def test_the_summary_names_the_stage_that_failed() -> None:
@@ -24,7 +54,7 @@ def test_the_summary_names_the_stage_that_failed() -> None:
         Outcome(stage("three"), 0.0, None),
     ]
 
-    assert stages.summary("test", outcomes).splitlines()[1:] == [
+    assert stages.summary("test", outcomes, 3.0).splitlines()[1:] == [
         "── test",
         "   one     ok           1.2 s",
         "   second  FAILED       2.0 s",
@@ -34,23 +64,24 @@ def test_the_summary_names_the_stage_that_failed() -> None:
 
 
 def test_a_good_run_says_so() -> None:
-    assert stages.summary("test", [Outcome(stage("one"), 1.0, 0)]).endswith("── test: all ok, 1 s in all")
+    assert stages.summary("test", [Outcome(stage("one"), 1.0, 0)], 1.0).endswith(
+        "── test: all ok, 1 s in all"
+    )
 
 
 def test_a_stage_that_hangs_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        stages, "LAST_WORDS", 2.0
-    )  # below a program that ignores interrupts, they are ignored
+    # Where the tests run below a program that ignores interrupts, the stage ignores them too, and is killed.
+    monkeypatch.setattr(stages, "LAST_WORDS", 2.0)
     hanging = Stage("hang", "hangs", (sys.executable, "-c", "import time; time.sleep(600)"), minutes=0)
 
-    assert stages.run(hanging) == 124
+    assert [outcome.code for outcome in stages.run_all([[[hanging]]])] == [124]
 
 
 def test_every_run_is_made_of_stages_that_exist() -> None:
     known = stages.stages()
     for run in stages.RUNS.values():
-        assert set(run) <= known.keys()
-    assert set(stages.RUNS["test-fast"]) - {"helm"} < set(stages.RUNS["test"])
+        assert set(stages.names(run)) <= known.keys()
+    assert set(stages.names(stages.RUNS["test-fast"])) - {"helm"} < set(stages.names(stages.RUNS["test"]))
 
 
 REAL = (
@@ -74,7 +105,7 @@ def test_every_test_that_needs_something_real_is_run_by_a_stage() -> None:
 
 
 def test_what_is_slow_is_run_by_e2e() -> None:
-    commands = [stages.stages()[name].command for name in stages.RUNS["e2e"]]
+    commands = [stages.stages()[name].command for name in stages.names(stages.RUNS["e2e"])]
     slow = [
         path for path in (stages.ROOT / "tests").glob("*/test_*.py") if "mark." + "slow" in path.read_text()
     ]
@@ -95,14 +126,16 @@ def test_an_unknown_stage_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert "nonsense" in capsys.readouterr().err
 
 
-def test_chosen_stages_run_in_the_order_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[str] = []
+def test_chosen_stages_run_one_after_the_other_in_the_order_that_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[list[list[str]]] = []
 
-    def note(chosen: Stage) -> int:
-        ran.append(chosen.name)
-        return 0
+    def note(steps: Sequence[Sequence[Sequence[Stage]]]) -> list[Outcome]:
+        ran.extend([[each.name for each in lane] for lane in step] for step in steps)
+        return [Outcome(each, 0.0, 0) for step in steps for lane in step for each in lane]
 
-    monkeypatch.setattr(stages, "run", note)
+    monkeypatch.setattr(stages, "run_all", note)
 
-    assert stages.main(["test-fast", "--only", "unit", "lint"]) == 0
-    assert ran == ["unit", "lint"]
+    assert stages.main(["test", "--only", "kube", "kafka", "lint"]) == 0
+    assert ran == [[["kube"]], [["kafka"]], [["lint"]]]
