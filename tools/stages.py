@@ -76,7 +76,10 @@ def stages() -> dict[str, Stage]:
             Stage(
                 "unit",
                 "unit and property tests",
-                _pytest("tests/unit", "tests/property", "--numprocesses=logical", "--dist=worksteal"),
+                _pytest(
+                    *("tests/unit", "tests/property", "-m", "not slow"),
+                    *("--numprocesses=logical", "--dist=worksteal"),
+                ),
                 20,
             ),
             Stage(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from spindle.cluster.view import Partition
 from tests.examples import examples
 from tests.model.dynamic_config import crash
 from tests.model.world import World
+
+pytestmark = pytest.mark.slow  # whole passes, which the simulation judges more widely
 
 EVENTS = st.sampled_from(
     [

@@ -16,6 +16,8 @@ from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds
 from tests.model.kafka import State, Volume, path_of
 
+pytestmark = pytest.mark.slow  # whole passes, which the simulation judges more widely
+
 _RUNS = int(os.environ.get("SPINDLE_HEALING_RUNS", examples(6)))
 _STEPS = int(os.environ.get("SPINDLE_HEALING_STEPS", "25"))
 _QUIET = 14  # passes without an action; longer than any dwell time

@@ -4,6 +4,7 @@ import contextlib
 from dataclasses import dataclass, field
 from functools import cache
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from tests.model.checked import Checked
 from tests.model.driven import all_in
 from tests.model.kafka import path_of
 from tests.model.store import ConflictError
+
+pytestmark = pytest.mark.slow  # whole passes, which the simulation judges more widely
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Wherever the operator dies and whatever is deleted by hand, the same cluster comes out, once."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -7,6 +8,8 @@ from spindle.cluster import names
 from spindle.cluster.view import Partition
 from tests.examples import examples
 from tests.model.world import World
+
+pytestmark = pytest.mark.slow  # whole passes, which the simulation judges more widely
 
 DEATHS = st.lists(st.integers(0, 12), max_size=25)
 ZONES = st.sampled_from(["abcab", "aab", "abc", "a", "ab", "----", "abcd-"])

@@ -22,6 +22,8 @@ from tests.model.checked import Checked
 from tests.model.driven import Driven, bounds
 from tests.model.kafka import path_of
 
+pytestmark = pytest.mark.slow  # whole passes, which the simulation judges more widely
+
 _RUNS = int(os.environ.get("SPINDLE_PROPOSAL_RUNS", examples(4)))
 _STEPS = int(os.environ.get("SPINDLE_PROPOSAL_STEPS", "16"))
 _BROKERS, _DISKS, _PARTITIONS = 5, 2, 6

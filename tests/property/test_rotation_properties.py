@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from spindle.reconcile.plan import plan
 from tests.examples import examples
 from tests.model.store import ConflictError
 from tests.model.world import YEARS, World
+
+pytestmark = pytest.mark.slow  # whole passes, which the simulation judges more widely
 
 GRACE = 120
 

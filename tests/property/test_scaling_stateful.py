@@ -16,6 +16,8 @@ from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds
 from tests.model.kafka import path_of
 
+pytestmark = pytest.mark.slow  # whole passes, which the simulation judges more widely
+
 _RUNS = int(os.environ.get("SPINDLE_SCALE_RUNS", examples(4)))
 _STEPS = int(os.environ.get("SPINDLE_SCALE_STEPS", "12"))
 _QUIET = 10
