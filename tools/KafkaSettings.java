@@ -15,8 +15,8 @@ import org.apache.kafka.storage.internals.log.LogConfig;
 /**
  * Asks the classes of one Kafka release about its broker settings; run by tools/kafka_settings.py with that release's jars.
  *
- * <p>"table" prints every setting of KafkaConfig's ConfigDef, one JSON object a line. "judge" reads configurations (lines of key, tab,
- * value; an empty line ends one) and says of each in a line whether KafkaConfig takes it: "ok", or the first line of what it says.
+ * <p>"table" prints every setting of KafkaConfig's ConfigDef as one JSON object per line. "judge" reads configurations (lines of key, tab,
+ * value; an empty line ends a configuration) and prints one line for each: "ok" if KafkaConfig accepts it, else the first line of its error.
  */
 public class KafkaSettings {
     public static void main(String[] arguments) throws Exception {
@@ -109,7 +109,7 @@ public class KafkaSettings {
 
     private static void judge() throws Exception {
         PrintStream answers = System.out;
-        System.setOut(System.err); // where Kafka logs to
+        System.setOut(System.err); // Kafka logs to standard output
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Properties asked = new Properties();
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {

@@ -1,6 +1,6 @@
-"""Asks the package index whether releases in requirements.lock have known vulnerabilities, through pip-audit.
+"""Checks with pip-audit whether releases in requirements.lock have known vulnerabilities, according to the package index.
 
-An index that does not say is no clean bill: pip-audit itself ends well with nothing but packages that it left out.
+An index that gives no answer is no proof: pip-audit itself exits with 0 even if it skipped every package.
 """
 
 import json
@@ -14,16 +14,16 @@ from typing import Any, Final
 
 LOCK: Final = Path(__file__).resolve().parent.parent / "requirements.lock"
 CLEAN, VULNERABLE, UNKNOWN = 0, 1, 2
-_LONGEST: Final = 10  # packages that a line names
+_LONGEST: Final = 10  # package names per line
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of the lock.
+    """Result of the audit.
 
     Attributes:
-        code: to exit with: 0 only if every package was looked up and none is known to be vulnerable, 1 if one is, 2 if not all could be looked up.
-        lines: for a person.
+        code: exit code: 0 if every package was looked up and none has a known vulnerability, 1 if one has, 2 if not all could be looked up.
+        lines: text to print.
     """
 
     code: int
@@ -31,25 +31,25 @@ class Verdict:
 
 
 def verdict(report: Mapping[str, Any]) -> Verdict:
-    """What follows from pip-audit's report in JSON."""
+    """Evaluate pip-audit's JSON report."""
     told = report.get("dependencies") or []
     left_out = [each for each in told if "skip_reason" in each]
     found = [(each, vuln) for each in told for vuln in each.get("vulns") or ()]
     lines = [
         f"{each['name']} {each['version']}: {vuln['id']}"
-        + (f", mended in {', '.join(vuln['fix_versions'])}" if vuln.get("fix_versions") else "")
+        + (f", fixed in {', '.join(vuln['fix_versions'])}" if vuln.get("fix_versions") else "")
         for each, vuln in found
     ]
     asked = len(told) - len(left_out)
     lines.append(
-        f"{asked} of {len(told)} packages were looked up, {len({e['name'] for e, _ in found})} are vulnerable"
+        f"{asked} of {len(told)} packages were looked up, vulnerable: {len({e['name'] for e, _ in found})}"
     )
     if left_out or not told:
         names = [each["name"] for each in left_out]
         more = f" and {len(names) - _LONGEST} more" if len(names) > _LONGEST else ""
         lines.append(f"NOT CHECKED: {', '.join(names[:_LONGEST]) or 'anything'}{more}")
         if left_out:
-            lines.append(f"the first reason: {left_out[0]['skip_reason']}")
+            lines.append(f"first reason: {left_out[0]['skip_reason']}")
     if found:
         return Verdict(VULNERABLE, tuple(lines))
     return Verdict(UNKNOWN if left_out or not told else CLEAN, tuple(lines))
@@ -74,7 +74,7 @@ def ask() -> Verdict:
         ended = subprocess.run(command, check=False, capture_output=True, text=True)
         if not target.exists():
             last = ended.stderr.strip().splitlines()[-1:] or [f"pip-audit ended with {ended.returncode}"]
-            return Verdict(UNKNOWN, ("NOT CHECKED: the index could not be asked", *last))
+            return Verdict(UNKNOWN, ("NOT CHECKED: the index could not be queried", *last))
         return verdict(json.loads(target.read_text(encoding="utf-8")))
 
 

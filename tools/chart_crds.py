@@ -1,6 +1,6 @@
-"""Puts the CustomResourceDefinitions of ``crds/`` into the chart, as templates.
+"""Writes the CustomResourceDefinitions of ``crds/`` into the chart as templates.
 
-Helm never upgrades what stands in a chart's own ``crds/`` folder; templates it does. The keep policy leaves the
+Helm never upgrades a chart's ``crds/`` folder, but it upgrades templates. The resource policy ``keep`` leaves the
 definitions, and with them every cluster, when the chart is uninstalled.
 """
 
@@ -16,13 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent
 CRDS = ROOT / "crds"
 TEMPLATES = ROOT / "charts/spindle/templates"
 
-_HEAD = "{{- /* Made from crds/ by tools/chart_crds.py: change the models, then `make generate`. */ -}}\n"
+_HEAD = "{{- /* Generated from crds/ by tools/chart_crds.py. Change the models, then run `make generate`. */ -}}\n"
 
 
 def template(crd: dict[str, Any]) -> str:
-    """One definition as a template of the chart.
+    """One definition as a chart template.
 
-    Braces in descriptions and messages would be taken for template code, so they are escaped.
+    Braces in descriptions and messages are escaped, because Helm would read them as template code.
     """
     metadata = {**crd["metadata"]}
     metadata["annotations"] = {**metadata.get("annotations", {}), "helm.sh/resource-policy": "keep"}
@@ -32,7 +32,7 @@ def template(crd: dict[str, Any]) -> str:
 
 
 def templates() -> dict[Path, str]:
-    """What the chart's templates must hold, by path."""
+    """Expected content of the chart's templates, by path."""
     found: dict[Path, str] = {}
     for source in sorted(CRDS.glob("*.yaml")):
         for crd in yaml.safe_load_all(source.read_text()):
@@ -42,7 +42,7 @@ def templates() -> dict[Path, str]:
 
 
 def main() -> int:
-    """Write the templates and remove those whose definition is gone."""
+    """Write the templates and delete those whose definition no longer exists."""
     wanted = templates()
     if not wanted:
         print(f"no definitions in {CRDS}", file=sys.stderr)

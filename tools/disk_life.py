@@ -8,11 +8,11 @@ from spindle.disks import classify, correlated_failures, remedy
 from spindle.disks.findings import RULES, Rule
 from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, DiskState, Transition
 
-_HEAD = "<!-- Generated from core/spindle/disks by `make generate`: change the tables there, not this file. -->\n\n"
+_HEAD = "<!-- Generated from core/spindle/disks by `make generate`. Change the tables there, not this file. -->\n\n"
 
 
 def disk_life_page() -> str:
-    """The page."""
+    """Render the page as Markdown."""
     return "\n".join(
         [
             f"{_HEAD}# Disk states\n",
@@ -89,7 +89,7 @@ def _prose() -> str:
         an hour is evacuated like a failed one. Without an agent, the disk is evacuated after
         {remedy.EVACUATE_UNSEEN_AFTER_SECONDS:g} s. A full disk (`OfflineFull`) is evacuated if it has no free space again within
         `spec.disks.graceSeconds`.""",
-        f"""When more than `spec.disks.automaticShare` per cent of the cluster's disks, and more than {correlated_failures.LEAST}, go bad
+        f"""When more than `spec.disks.automaticShare` percent of the cluster's disks, and more than {correlated_failures.LEAST}, go bad
         within {correlated_failures.WINDOW_SECONDS / 60:g} minutes (each broker counts once), Spindle does not act on them automatically: reason
         `CorrelatedDiskFailures`.""",
     )

@@ -1,6 +1,6 @@
-"""Writes what is made from the models: ``crds/`` and ``docs/reference/``.
+"""Generates ``crds/`` and ``docs/reference/`` from the models.
 
-``python -m tools.generate`` writes, ``python -m tools.generate --check`` only says what differs.
+``python -m tools.generate`` writes the files, ``python -m tools.generate --check`` only reports differences.
 """
 
 import sys
@@ -16,23 +16,23 @@ from tools.reasons_page import reasons_page
 from tools.reference import index_page, kind_page, owned_page
 
 ROOT = Path(__file__).resolve().parent.parent
-_HEAD = "# Made from core/spindle/api by `make generate`: change the models, not this file.\n"
+_HEAD = "# Generated from core/spindle/api by `make generate`. Change the models, not this file.\n"
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes a part that occurs twice twice: nobody reads a definition with references in it."""
+    """Dumper without YAML anchors and aliases: a repeated part is written out each time, for readability."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
         return True
 
 
 def dump(document: Mapping[str, Any]) -> str:
-    """As YAML, in the order given."""
+    """YAML text with keys in the given order."""
     return yaml.dump(document, Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
 
 
 def generated() -> dict[Path, str]:
-    """Every file that is made from the models, by path, and what it must hold."""
+    """Every generated file, by path, with its expected content."""
     files = {ROOT / "crds" / name: _HEAD + dump(crd) for name, crd in crds().items()}
     pages = ROOT / "docs" / "reference"
     files |= {pages / f"{kind.name.lower()}.md": kind_page(kind) for kind in KINDS}
@@ -44,7 +44,7 @@ def generated() -> dict[Path, str]:
 
 
 def stale() -> list[Path]:
-    """Files that differ from what the models say, or that no model asks for any more."""
+    """Files that differ from the models, or that no model generates any more."""
     wanted = generated()
     there = {*(ROOT / "crds").glob("*.yaml"), *(ROOT / "docs" / "reference").glob("*.md")}
     differing = {path for path, text in wanted.items() if not path.exists() or path.read_text() != text}
@@ -52,11 +52,14 @@ def stale() -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write, or with ``--check`` only look; 1 if there was a difference to report."""
+    """Write the files, or with ``--check`` only compare. Returns 1 if there was a difference."""
     behind = stale()
     if "--check" in arguments:
         for path in behind:
-            print(f"{path.relative_to(ROOT)} is behind the models: run `make generate`", file=sys.stderr)
+            print(
+                f"{path.relative_to(ROOT)} is out of date with the models: run `make generate`",
+                file=sys.stderr,
+            )
         return 1 if behind else 0
     wanted = generated()
     for path in behind:

@@ -1,7 +1,7 @@
-"""Writes ``core/spindle/cluster/releases/``: what each supported Kafka release says about its broker settings, read from its own jars.
+"""Writes ``core/spindle/cluster/releases/``: the broker settings of each supported Kafka release, read from its jars.
 
-``python -m tools.kafka_settings`` writes, ``python -m tools.kafka_settings --check`` only says what differs. The jars come from Maven once and
-stay in the testbed's cache.
+``python -m tools.kafka_settings`` writes the files, ``python -m tools.kafka_settings --check`` only reports differences. The jars are downloaded from Maven once
+and stay in the testbed's cache.
 """
 
 import json
@@ -16,7 +16,7 @@ from e2e.cluster.build import ensure_kafka_libs
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "core" / "spindle" / "cluster" / "releases"
-# The patch release of each minor one that its table is read from.
+# The patch release from which the table of each minor release is read.
 RELEASES: Final = {
     ".".join(version.split(".")[:2]): version for version in (versions.KAFKA_BEFORE, versions.KAFKA)
 }
@@ -36,7 +36,7 @@ _ORDER: Final = (
     ),
 )
 _PROGRAM: Final = Path(__file__).with_name("KafkaSettings.java")
-# What Kafka's own words mean, of the validators that are functions; one that is not here stops the tool.
+# Meaning of Kafka's descriptions of validators that are functions; the tool stops at an unknown one.
 _SAID: Final[Mapping[str, Mapping[str, Any]]] = {
     "[1,...,9] or -1": {"min": 1, "max": 9, "also": [-1]},
     "non-empty list": {"filled": True},
@@ -44,10 +44,10 @@ _SAID: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def table(version: str) -> str:
-    """The table of a release as the file holds it: JSON, a line for each setting.
+    """Content of a release's file: JSON, one line per setting.
 
     Raises:
-        ValueError: Kafka checks a setting in a way that is not known here.
+        ValueError: Kafka checks a setting with a validator that this tool does not know.
     """
     rows = {}
     for line in _java(version, "table").splitlines():
@@ -56,7 +56,7 @@ def table(version: str) -> str:
         if said is not None:
             if said not in _SAID:
                 raise ValueError(
-                    f"{row['name']} of Kafka {version} is checked by {said!r}: say in _SAID what that means"
+                    f"{row['name']} of Kafka {version} is checked by {said!r}: add its meaning to _SAID"
                 )
             row |= _SAID[said]
         rows[row.pop("name")] = {part: row[part] for part in _ORDER if part in row}
@@ -65,14 +65,16 @@ def table(version: str) -> str:
 
 
 def judge(version: str, configurations: Sequence[Mapping[str, str]]) -> list[str | None]:
-    """What Kafka's own classes say of whole configurations, in order: None if a node would start with it, else why not."""
+    """Validate whole configurations with Kafka's classes. Returns for each None if a node would start with it, else the error."""
     text = "".join(
         "".join(f"{key}\t{value}\n" for key, value in configuration.items()) + "\n"
         for configuration in configurations
     )
     said = _java(version, "judge", text).splitlines()
     if len(said) != len(configurations):
-        raise ValueError(f"asked about {len(configurations)} configurations, got {len(said)} answers")
+        raise ValueError(
+            f"{len(configurations)} configurations were checked, but {len(said)} answers came back"
+        )
     return [None if verdict == "ok" else verdict for verdict in said]
 
 
@@ -86,7 +88,7 @@ def _java(version: str, what: str, said: str = "") -> str:
 
 
 def stale() -> dict[Path, str]:
-    """Files that differ from what the jars say, and what they should hold."""
+    """Files that differ from Kafka's jars, with their expected content."""
     wanted = {FOLDER / f"{minor}.json": table(version) for minor, version in RELEASES.items()}
     return {path: text for path, text in wanted.items() if not path.exists() or path.read_text() != text}
 
@@ -97,7 +99,7 @@ def main(arguments: list[str]) -> int:
     for path, text in behind.items():
         if "--check" in arguments:
             print(
-                f"{path.relative_to(ROOT)} is not what Kafka's jars say: run python -m tools.kafka_settings",
+                f"{path.relative_to(ROOT)} differs from Kafka's jars: run python -m tools.kafka_settings",
                 file=sys.stderr,
             )
         else:

@@ -4,9 +4,7 @@ from collections.abc import Iterable
 
 from spindle.reasons import SECTIONS, Reason
 
-_HEAD = (
-    "<!-- Made from core/spindle/reasons by `make generate`: change the tables there, not this file. -->\n\n"
-)
+_HEAD = "<!-- Generated from core/spindle/reasons by `make generate`. Change the tables there, not this file. -->\n\n"
 _ABOUT = """\
 Every entry of `status.waiting`, every condition and every event has one of these reasons. `spindle explain REASON` prints the same in a
 terminal. The *Alert* column says how urgent a reason is while it lasts:
@@ -21,7 +19,7 @@ the reasons for verdicts on disks (`IOHung`, `ProbeError`, …) are in [Disk sta
 
 
 def reasons_page() -> str:
-    """The page."""
+    """Render the page as Markdown."""
     parts = [f"{_HEAD}# Reasons\n", _ABOUT]
     for section in SECTIONS:
         parts += [f"## {section.title}\n"]

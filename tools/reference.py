@@ -1,4 +1,4 @@
-"""The reference pages: a table of fields per kind, and the configuration keys that Spindle owns."""
+"""The reference pages: a field table for each kind, and the configuration keys that Spindle owns."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,13 +10,13 @@ from spindle.api.crd import CustomResource, schema_of
 from spindle.cluster.names import API_VERSION
 from spindle.cluster.owned import OWNED
 
-_HEAD = "<!-- Made from core/spindle/api by `make generate`: change the models, not this file. -->\n\n"
+_HEAD = "<!-- Generated from core/spindle/api by `make generate`. Change the models, not this file. -->\n\n"
 _SAID_ELSEWHERE = "is owned by Spindle"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One field, as the table shows it."""
+    """One row of a field table."""
 
     path: str
     schema: Mapping[str, Any]
@@ -25,7 +25,7 @@ class Row:
 
 
 def kind_page(kind: CustomResource) -> str:
-    """The page of one kind."""
+    """The reference page of one kind."""
     schema = schema_of(kind.model)
     parts = [
         f"{_HEAD}# {kind.name}\n",
@@ -33,7 +33,7 @@ def kind_page(kind: CustomResource) -> str:
         f"`{API_VERSION}`, namespaced, `kubectl get {kind.short}` for short.\n",
         _columns(kind),
     ]
-    for part, title in (("spec", "Spec: what you write"), ("status", "Status: what Spindle reports")):
+    for part, title in (("spec", "Spec: set by you"), ("status", "Status: reported by Spindle")):
         root = schema["properties"][part]
         parts += [
             f"## {title}\n",
@@ -41,17 +41,20 @@ def kind_page(kind: CustomResource) -> str:
             _table(list(_rows(root, "")), fixed=part == "spec"),
         ]
     refusals = list(_refusals(schema, ""))
-    parts += ["## What the API server refuses\n", "Each of these is checked before anything is stored.\n"]
+    parts += [
+        "## What the API server rejects\n",
+        "The API server checks each of these rules before it stores the object.\n",
+    ]
     parts.append("\n".join(f"- `{path}`: {message}" for path, message in refusals) + "\n")
     return "\n".join(parts)
 
 
 def owned_page() -> str:
-    """The page about Kafka's configuration keys that cannot be set."""
+    """The page on Kafka configuration keys that users cannot set."""
     lines = [
         f"{_HEAD}# Configuration keys that Spindle owns\n",
-        "Everything else of Kafka's broker configuration can be set under `spec.config` of a KafkaCluster, for all",
-        "brokers, or under `spec.brokerPools[].config`, for one pool. These keys are refused, because Spindle sets them:\n",
+        "You can set every other key of Kafka's broker configuration under `spec.config` of a KafkaCluster for all",
+        "brokers, or under `spec.brokerPools[].config` for one pool. The following keys are rejected, because Spindle sets them:\n",
         "| About | Keys | What to do instead |",
         "| --- | --- | --- |",
     ]
@@ -64,7 +67,7 @@ def owned_page() -> str:
 
 
 def index_page(kinds: Sequence[CustomResource]) -> str:
-    """The page that names the others."""
+    """The index page."""
     lines = [f"{_HEAD}# Reference\n"]
     lines += [
         f"- [{kind.name}]({kind.name.lower()}.md): {schema_of(kind.model)['description']}" for kind in kinds
@@ -77,7 +80,7 @@ def index_page(kinds: Sequence[CustomResource]) -> str:
 
 
 def _columns(kind: CustomResource) -> str:
-    lines = ["| Column | What it shows |", "| --- | --- |"]
+    lines = ["| Column | Content |", "| --- | --- |"]
     lines += [
         f"| {column.name.upper()} | {_cell(column.description)}{' (with `-o wide`)' if column.wide else ''} |"
         for column in kind.columns
@@ -154,7 +157,7 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 
 
 def _refusals(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """Path and message of every rule; the groups of owned keys have a page of their own."""
+    """Path and message of every validation rule; owned keys have a page of their own."""
     shown = path.lstrip(".") or "metadata.name"
     if schema.get(HINT):
         yield shown, schema[HINT]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes .venv from requirements.lock, with the checkout itself in it. A warm call compares one stamp and ends.
+# Creates .venv from requirements.lock with this checkout installed as editable. If nothing changed, it only compares a stamp and exits.
 #
-# PYTHON names the interpreter to build with (3.11 or later); SPINDLE_CACHE the folder for tools that are kept
-# between checkouts (default ~/.cache/spindle).
+# PYTHON names the interpreter to use (3.11 or later), SPINDLE_CACHE the folder for tools that all checkouts share
+# (default ~/.cache/spindle).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ fi
 
 say() { echo "setup: $*"; }
 
-usable() { # an interpreter that is new enough and can make environments
+usable() { # whether an interpreter is new enough and can create environments
     command -v "$1" >/dev/null && "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
@@ -35,7 +35,7 @@ find_python() {
 
 if ! python=$(find_python); then
     if [[ -n ${PYTHON:-} ]]; then
-        say "PYTHON=$PYTHON is not a Python 3.11 or later with the venv module" >&2
+        say "PYTHON=$PYTHON is not Python 3.11 or later with the venv module" >&2
         exit 1
     fi
     if ((EUID != 0)) || ! command -v apt-get >/dev/null; then
@@ -47,30 +47,30 @@ if ! python=$(find_python); then
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends python3 python3-venv >/dev/null
     python=$(find_python) || {
-        say "this system's python3 is older than 3.11; set PYTHON to one that is not" >&2
+        say "this system's python3 is older than 3.11; set PYTHON to a newer interpreter" >&2
         exit 1
     }
 fi
 
 started=$SECONDS
 if ! [[ -x $uv ]]; then
-    say "uv $uv_version into ${uv%/bin/uv}"
+    say "installing uv $uv_version into ${uv%/bin/uv}"
     mkdir -p "$cache/tools"
     new=$(mktemp -d "$cache/tools/uv.XXXXXX")
     trap 'rm -rf "$new"' EXIT
     "$python" -m venv "$new"
     "$new/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$uv_version"
-    # Moved only when complete: a call that was interrupted leaves nothing that looks ready.
+    # Moved only when complete, so that an interrupted call leaves no incomplete installation that looks ready.
     rm -rf "${uv%/bin/uv}"
     mv -T "$new" "${uv%/bin/uv}"
 fi
 
 if ! [[ -x .venv/bin/python ]] || ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    say ".venv with $("$python" --version) ($python)"
+    say "creating .venv with $("$python" --version) ($python)"
     "$uv" venv --quiet --clear --python "$python" .venv
 fi
 rm -f "$stamp"
-say "packages of requirements.lock"
+say "installing the packages of requirements.lock"
 VIRTUAL_ENV=$PWD/.venv "$uv" pip sync --quiet --require-hashes requirements.lock
 VIRTUAL_ENV=$PWD/.venv "$uv" pip install --quiet --no-deps --editable .
 ln -sfn "$uv" .venv/bin/uv

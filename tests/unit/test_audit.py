@@ -25,7 +25,7 @@ def test_what_was_not_looked_up_is_no_pass(told: list[dict[str, Any]], code: int
 def test_it_says_what_is_vulnerable_and_what_was_not_checked() -> None:
     lines = audit.verdict({"dependencies": [BAD, SKIPPED]}).lines
     assert lines[:2] == (
-        "b 2: PYSEC-1, mended in 3",
-        "1 of 2 packages were looked up, 1 are vulnerable",
+        "b 2: PYSEC-1, fixed in 3",
+        "1 of 2 packages were looked up, vulnerable: 1",
     )
     assert lines[2] == "NOT CHECKED: c"

@@ -183,8 +183,10 @@ def test_a_python_that_came_without_a_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "why"),
     [
-        pytest.param({"lib/apk/db/installed": "P:musl\n", **UPPER}, "only Debian's are", id="other packages"),
-        pytest.param({"pause": "x"}, "nothing is found", id="nothing"),
+        pytest.param(
+            {"lib/apk/db/installed": "P:musl\n", **UPPER}, "only Debian packages are", id="other packages"
+        ),
+        pytest.param({"pause": "x"}, "no packages and no jars", id="nothing"),
     ],
 )
 def test_what_cannot_be_read_is_not_told_as_empty(
@@ -197,7 +199,7 @@ def test_what_cannot_be_read_is_not_told_as_empty(
 def test_a_file_that_is_no_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.tar").write_bytes(b"no archive")
     assert main([str(tmp_path / "x.tar"), "--out", str(tmp_path / "out")]) == 1
-    assert "no image that can be read" in capsys.readouterr().err
+    assert "not a readable image" in capsys.readouterr().err
 
 
 def test_an_archive_is_written_by_its_name(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""What an image is made of, as a CycloneDX document: read from the image itself, never from what it was meant to be made of."""
+"""Contents of an image as a CycloneDX document, read from the image itself and not from its build files."""

@@ -1,7 +1,7 @@
-"""``python -m tools.sbom`` writes a document for each image that is built here; with an archive of an image, for that one.
+"""``python -m tools.sbom`` writes a document for each image built here, or for a given image archive.
 
-python -m tools.sbom                                 build the images, if need be, and write build/sbom/<image>.cdx.json
-python -m tools.sbom spindle.tar --name spindle      an archive of ``docker save`` or ``podman save``
+python -m tools.sbom                                 build the images if necessary, and write build/sbom/<image>.cdx.json
+python -m tools.sbom spindle.tar --name spindle      archive made by ``docker save`` or ``podman save``
 """
 
 import argparse
@@ -18,19 +18,19 @@ OUT: Final = Path("build") / "sbom"
 
 
 def document(path: Path, name: str, version: str) -> str:
-    """The document of one image.
+    """The CycloneDX document of one image.
 
     Args:
-        path: a folder of blobs with their OCI manifest, or an archive.
-        name, version: of the image.
+        path: folder of blobs with their OCI manifest, or an archive.
+        name, version: the image's name and tag.
     """
     with open_image(path) as image:
         return write(name, version, image, catalogue(image))
 
 
 def built() -> Iterator[tuple[str, Path]]:
-    """Name, with its tag, and folder of each image that users run."""
-    # Only here: an archive can be read where nothing of the testbed can run.
+    """Name with tag, and folder, of each image that users run."""
+    # Imported here, because archives can also be read on machines where the testbed cannot run.
     from e2e.cluster.images import ensure_kafka_image, ensure_rebalance_image, ensure_spindle_image  # noqa: PLC0415
 
     for ensure in (ensure_kafka_image, ensure_spindle_image, ensure_rebalance_image):
@@ -40,9 +40,13 @@ def built() -> Iterator[tuple[str, Path]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point."""
-    parser = argparse.ArgumentParser(prog="sbom", description="Write what images are made of, as CycloneDX.")
-    parser.add_argument("archive", nargs="?", type=Path, help="of one image (default: those built here)")
-    parser.add_argument("--name", help="of the image (default: the archive's), with its tag")
+    parser = argparse.ArgumentParser(
+        prog="sbom", description="Write the contents of images as CycloneDX documents."
+    )
+    parser.add_argument(
+        "archive", nargs="?", type=Path, help="archive of one image (default: the images built here)"
+    )
+    parser.add_argument("--name", help="name of the image with its tag (default: the archive's name)")
     parser.add_argument("--out", type=Path, default=OUT, help=f"folder for the documents (default: {OUT})")
     options = parser.parse_args(arguments)
     found = [(options.name or options.archive.stem, options.archive)] if options.archive else built()

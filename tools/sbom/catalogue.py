@@ -1,4 +1,4 @@
-"""Finds what an image consists of: Debian's packages, Python's, jars, and the programs that came without a package."""
+"""Finds the contents of an image: Debian packages, Python packages, jars, and programs installed without a package."""
 
 import hashlib
 import re
@@ -12,26 +12,26 @@ from tools.sbom.layers import Image, ImageError
 from tools.sbom.parts import Part
 
 _OS_RELEASE: Final = re.compile(r"(etc|usr/lib)/os-release")
-# Debian's, and the folder that images without dpkg have in its place.
+# Debian's package database, and the folder that images without dpkg have instead.
 _DPKG: Final = re.compile(r"var/lib/dpkg/(status|status\.d/[^/]+)")
 _PYTHON: Final = re.compile(r"(.*/)?[^/]+\.(dist-info/METADATA|egg-info/PKG-INFO|egg-info)")
 _RECORD: Final = re.compile(r"(.*/)?[^/]+\.dist-info/RECORD")
 _JAR: Final = re.compile(r".*\.(jar|war)")
 _JAVA: Final = re.compile(r"(.*/)?release")
-# Lists of packages that nothing here reads: an image with one is not told as if it had none.
+# Package lists that this tool cannot read: an image with one is an error, not an image without packages.
 _FOREIGN: Final = re.compile(
     r"lib/apk/db/installed|(var/lib|usr/lib/sysimage)/rpm/.+|var/lib/pacman/local/.+"
 )
 _PYTHON_VERSION: Final = (
-    "PYTHON_VERSION"  # what the official images of Python, which have it from no package, say
+    "PYTHON_VERSION"  # set by the official Python images, where Python comes from no package
 )
 
 
 def catalogue(image: Image) -> list[Part]:
-    """All that is found, in the order of what it is.
+    """All parts found in the image, ordered by kind.
 
     Raises:
-        ImageError: the image has packages of a kind that is not known here, or nothing at all is found.
+        ImageError: the image has packages of an unsupported kind, or nothing was found.
     """
     found: list[Part] = []
     releases: dict[str, Part] = {}
@@ -39,7 +39,9 @@ def catalogue(image: Image) -> list[Part]:
     try:
         for path, body in image.files(_wanted):
             if _FOREIGN.fullmatch(path):
-                raise ImageError(f"/{path} lists packages of a kind that is not read here; only Debian's are")
+                raise ImageError(
+                    f"/{path} lists packages of an unsupported kind; only Debian packages are supported"
+                )
             if _OS_RELEASE.fullmatch(path):
                 releases[path] = _system(path, body)
             elif _RECORD.fullmatch(path):
@@ -49,7 +51,7 @@ def catalogue(image: Image) -> list[Part]:
     except tarfile.TarError as error:
         raise ImageError(f"a layer cannot be read: {error}") from error
     if not found:
-        raise ImageError("nothing is found in it: no packages, no jars")
+        raise ImageError("the image contains no packages and no jars")
     found = [part.but(record=records.get(part.location.rpartition("/")[0], "")) for part in found]
     found += [releases[path] for path in sorted(releases)][:1]
     found += _kafka(found)
@@ -97,7 +99,7 @@ def _system(path: str, body: bytes) -> Part:
 
 
 def _java(path: str, body: bytes) -> Iterator[Part]:
-    """A Java runtime, which says so in the file ``release`` at its top (JEP 223)."""
+    """A Java runtime, recognised by the file ``release`` in its top folder (JEP 223)."""
     told = _shell(body)
     if version := told.get("JAVA_RUNTIME_VERSION") or told.get("JAVA_VERSION"):
         yield Part("program", "openjdk", version, path)
@@ -109,7 +111,7 @@ def _shell(body: bytes) -> dict[str, str]:
 
 
 def _kafka(found: list[Part]) -> Iterator[Part]:
-    """Kafka as a whole, by the jar of its broker."""
+    """Kafka as a whole, recognised by the jar of its broker."""
     for part in found:
         if (part.group, part.name) == (KAFKA_GROUP, "kafka-server"):
             yield Part("program", "kafka", part.version, part.location)

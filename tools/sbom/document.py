@@ -1,4 +1,4 @@
-"""A CycloneDX document of an image. The same image gives the same file, byte for byte."""
+"""The CycloneDX document of an image. The same image gives the same file, byte for byte."""
 
 import uuid
 from collections.abc import Iterable, Iterator
@@ -19,23 +19,25 @@ from tools.sbom.layers import Image
 from tools.sbom.parts import Part
 
 _TYPES: Final = {"os": ComponentType.OPERATING_SYSTEM, "program": ComponentType.APPLICATION}
-_NAMESPACE: Final = uuid.UUID("5d4cf1a3-7e0b-5a66-9a51-0d2f8f0c6a11")  # of the serial numbers, drawn once
+_NAMESPACE: Final = uuid.UUID(
+    "5d4cf1a3-7e0b-5a66-9a51-0d2f8f0c6a11"
+)  # namespace of the serial numbers, chosen once
 
 
 class DocumentError(ValueError):
-    """What was written is no CycloneDX document."""
+    """The output is not a valid CycloneDX document."""
 
 
 def write(name: str, version: str, image: Image, parts: Iterable[Part]) -> str:
-    """The document, as JSON.
+    """The document as JSON.
 
     Args:
-        name, version: of the image.
-        image: where the parts were found.
-        parts: what it consists of.
+        name, version: the image's name and tag.
+        image: the image in which the parts were found.
+        parts: contents of the image.
 
     Raises:
-        DocumentError: it does not satisfy CycloneDX's own schema.
+        DocumentError: the result does not match the CycloneDX schema.
     """
     listed = list(parts)
     system = next((part for part in listed if part.kind == "os"), None)
@@ -47,7 +49,7 @@ def write(name: str, version: str, image: Image, parts: Iterable[Part]) -> str:
         properties=[Property(name="spindle:image:config", value=f"sha256:{image.digest}")],
     )
     components = [_component(part, system) for part in listed]
-    # Of the image, not of this run: the document is a fact about the image.
+    # Creation time of the image, not of this run, so that the document is reproducible.
     metadata = BomMetaData(
         component=root,
         timestamp=image.created,
@@ -64,7 +66,7 @@ def write(name: str, version: str, image: Image, parts: Iterable[Part]) -> str:
     bom.register_dependency(root, components)
     text = JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
     if (error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)) is not None:
-        raise DocumentError(f"not a document of CycloneDX 1.6: {error.data}")
+        raise DocumentError(f"not a valid CycloneDX 1.6 document: {error.data}")
     return text
 
 
@@ -89,7 +91,7 @@ def _properties(part: Part) -> Iterator[Property]:
 
 
 def _purl(part: Part, system: Part | None) -> PackageURL | None:
-    """The name under which databases of vulnerabilities know it; none where that is not certain."""
+    """Package URL under which vulnerability databases know the part; None where it is not certain."""
     match part.kind:
         case "deb":
             vendor = system.name if system is not None else "debian"

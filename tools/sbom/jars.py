@@ -1,4 +1,4 @@
-"""What a jar says that it is: by Maven's own file in it, else by its manifest and its name."""
+"""Identifies a jar by its pom.properties, else by its manifest and file name."""
 
 import hashlib
 import io
@@ -12,15 +12,15 @@ from tools.sbom.parts import Part
 _POM: Final = re.compile(r"META-INF/maven/[^/]+/[^/]+/pom\.properties")
 _MANIFEST: Final = "META-INF/MANIFEST.MF"
 _NAME: Final = re.compile(r"(?P<artifact>.+?)-(?P<version>\d[\w.+-]*)")
-# Kafka's own jars carry no pom.properties; all of their classes are in its packages.
+# Kafka's jars carry no pom.properties; all of their classes are in Kafka's packages.
 _KAFKA: Final = ("org/apache/kafka/", "kafka/")
 KAFKA_GROUP: Final = "org.apache.kafka"
 
 
 def read_jar(path: str, body: bytes) -> Part:
-    """A jar, with what was shaded into it or lies in it as a jar.
+    """A jar with the parts that were shaded into it or are nested in it as jars.
 
-    One that cannot be opened is there all the same, by its name and its hash.
+    A jar that cannot be opened is listed by its name and hash.
     """
     stem = path.rpartition("/")[2].rpartition(".")[0]
     named = _NAME.fullmatch(stem)
@@ -55,7 +55,7 @@ def _opened(part: Part, jar: zipfile.ZipFile, stem: str) -> Part:
 
 
 def _own(stem: str, poms: list[Part]) -> Part | None:
-    """The one of several that is the jar's own: what is shaded into it has one, too."""
+    """The pom.properties of the jar itself, out of several: shaded parts have one too."""
     fitting = [each for each in poms if f"{stem}-".startswith(f"{each.name}-")]
     return max(
         fitting, key=lambda each: (stem == f"{each.name}-{each.version}", len(each.name)), default=None
@@ -80,13 +80,13 @@ def _manifest(jar: zipfile.ZipFile) -> Mapping[str, str]:
         text = jar.read(_MANIFEST).decode(errors="replace")
     except KeyError:
         return {}
-    # A line that begins with a space goes on with the one before (JAR File Specification).
+    # A line that begins with a space continues the previous line (JAR File Specification).
     lines = (line.partition(": ") for line in re.sub(r"\r?\n ", "", text).splitlines())
     return {key: value for key, _, value in lines}
 
 
 def _group(artifact: str, jar: zipfile.ZipFile, manifest: Mapping[str, str]) -> str:
-    """The group, where it is beyond doubt: a wrong one would have somebody else's vulnerabilities looked up."""
+    """The Maven group, only if certain: a wrong group would report another project's vulnerabilities."""
     bundle = manifest.get("Bundle-SymbolicName", "").partition(";")[0].strip()
     if bundle.endswith(f".{artifact}"):
         return bundle.removesuffix(f".{artifact}")

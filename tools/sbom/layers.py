@@ -1,4 +1,4 @@
-"""The files of an image, out of its layers: as it was built here, or as ``docker save`` and ``podman save`` write it."""
+"""Reads the files of an image from its layers: from a local build, or from an archive of ``docker save`` or ``podman save``."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
-# How a layer says that something of the layers below is gone (OCI image specification, "Whiteouts").
+# Marks of a layer for deleted files of lower layers (OCI image specification, "Whiteouts").
 _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
 _EPOCH: Final = "1970-01-01T00:00:00Z"
@@ -22,13 +22,13 @@ class ImageError(ValueError):
 
 @dataclass(frozen=True)
 class Image:
-    """An image.
+    """An image and its layers.
 
     Attributes:
-        digest: SHA-256 of its configuration, by which engines know it.
-        created: when it was, by its own word.
-        environment: of its processes.
-        layers: each opens one, the lowest first.
+        digest: SHA-256 of its configuration (the image ID).
+        created: creation time according to its configuration.
+        environment: environment variables of its processes.
+        layers: functions that each open one layer, lowest first.
     """
 
     digest: str
@@ -37,7 +37,7 @@ class Image:
     layers: tuple[Callable[[], IO[bytes]], ...]
 
     def files(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-        """Path (without a leading slash) and content of the regular files that are wanted, layer by layer."""
+        """Path (without a leading slash) and content of the wanted regular files, layer by layer."""
         places = self._places(wanted)
         for number in sorted({layer for layer, _ in places.values()}):
             paths = {member: path for path, (layer, member) in places.items() if layer == number}
@@ -48,11 +48,11 @@ class Image:
                         yield path, body.read()
 
     def _places(self, wanted: Callable[[str], bool]) -> dict[str, tuple[int, str]]:
-        """Path → layer, and name in it, of what is left when all layers lie above each other."""
+        """Path → layer and name in it, for the files that remain when all layers are merged."""
         places: dict[str, tuple[int, str]] = {}
         for number, opened in enumerate(self.layers):
-            hidden: set[str] = set()  # of the layers below: these, and what is under them
-            emptied: set[str] = set()  # of these only what is under them
+            hidden: set[str] = set()  # in lower layers: these paths and everything under them
+            emptied: set[str] = set()  # only what is under these paths
             found: dict[str, tuple[int, str]] = {}
             with tarfile.open(fileobj=opened(), mode="r:*") as layer:
                 for entry in layer:
@@ -77,10 +77,10 @@ def _gone(path: str, hidden: set[str], emptied: set[str]) -> bool:
 
 @contextmanager
 def open_image(path: Path) -> Iterator[Image]:
-    """An image as a folder of blobs with its OCI manifest, or as an archive of ``docker save``.
+    """Open an image from a folder of blobs with an OCI manifest, or from an archive of ``docker save``.
 
     Raises:
-        ImageError: it is neither.
+        ImageError: the path is neither.
     """
     with ExitStack() as open_for_now:
         try:
@@ -91,7 +91,7 @@ def open_image(path: Path) -> Iterator[Image]:
         except (OSError, KeyError, ValueError, tarfile.TarError) as error:
             if isinstance(error, ImageError):
                 raise
-            raise ImageError(f"{path} is no image that can be read: {error}") from error
+            raise ImageError(f"{path} is not a readable image: {error}") from error
 
 
 def _of_folder(folder: Path) -> Image:
@@ -111,7 +111,7 @@ def _of_archive(archive: tarfile.TarFile) -> Image:
     def member(name: str) -> IO[bytes]:
         found = archive.extractfile(name)
         if found is None:
-            raise ImageError(f"{name} in the archive is no file")
+            raise ImageError(f"{name} in the archive is not a file")
         return found
 
     manifests = json.loads(member("manifest.json").read())
@@ -128,7 +128,7 @@ def _of_archive(archive: tarfile.TarFile) -> Image:
 def _image(config: bytes, layers: tuple[Callable[[], IO[bytes]], ...]) -> Image:
     told = json.loads(config)
     environment = (each.partition("=") for each in (told.get("config") or {}).get("Env") or ())
-    # Nanoseconds are more than datetime takes.
+    # datetime does not accept nanoseconds.
     seconds = str(told.get("created") or _EPOCH)[:19]
     return Image(
         digest=hashlib.sha256(config).hexdigest(),

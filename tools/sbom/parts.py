@@ -1,4 +1,4 @@
-"""What an image consists of, before it is written down in any format."""
+"""Contents of an image, independent of the output format."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -8,18 +8,18 @@ Kind = Literal["os", "deb", "python", "jar", "program"]
 
 @dataclass(frozen=True)
 class Part:
-    """Something that was made elsewhere, with a name and a version.
+    """A third-party part with a name and a version.
 
     Attributes:
-        kind: which ecosystem knows it by this name.
-        name, version: as that ecosystem has them; an empty version is not known.
-        group: of a jar Maven's group; empty where nothing says it for certain.
-        location: where in the image it is told, or it is itself.
-        architecture: of a Debian package.
-        source: the Debian source package it is built from.
-        hashes: algorithm and hex digest of the file that it is.
-        record: SHA-256 of the list with the hashes of its files, of a Python package.
-        parts: what is in it.
+        kind: ecosystem of the name (Debian, Python, Maven …).
+        name, version: as used in that ecosystem; an empty version is unknown.
+        group: Maven group of a jar; empty if it is not certain.
+        location: path in the image of the part, or of the file that lists it.
+        architecture: architecture of a Debian package.
+        source: Debian source package from which it was built.
+        hashes: algorithm and hex digest of the part's file.
+        record: for a Python package, SHA-256 of its RECORD file, which lists the hashes of its files.
+        parts: parts contained in this one.
     """
 
     kind: Kind
@@ -34,5 +34,5 @@ class Part:
     parts: tuple["Part", ...] = ()
 
     def but(self, **changes: Any) -> Self:
-        """The same with other values."""
+        """A copy with changed values."""
         return replace(self, **changes)
