@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt."""
+"""Pauses between attempts."""
 
 import random
 from typing import Final
@@ -8,7 +8,7 @@ _LONGEST: Final = 15.0
 
 
 class Backoff:
-    """Doubles from half a second to a quarter of a minute, with some jitter so that nodes do not act in step."""
+    """Doubles from half a second to a quarter of a minute, with jitter so that nodes do not act in step."""
 
     def __init__(self, first: float = _FIRST, longest: float = _LONGEST) -> None:
         self._first, self._longest = first, longest
@@ -21,5 +21,5 @@ class Backoff:
         return pause * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load, guards nothing
 
     def worked(self) -> None:
-        """Begin anew."""
+        """Reset after a success."""
         self._next = self._first

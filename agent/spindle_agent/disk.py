@@ -1,4 +1,4 @@
-"""One disk: what was reported of it, put together into signals, and the verdict that they come to."""
+"""One disk: combines the reports about it into signals, and these into a verdict."""
 
 import os
 from collections.abc import Mapping
@@ -16,25 +16,25 @@ from spindle.moves import rate_control
 from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecked, Report, Watch
 from spindle_agent.scrub.messages import Scrub
 
-_SILENT: Final = 4.0  # seconds without a sign of life after which looking counts as pending
-_STEPS: Final = 100  # in which use is told
+_SILENT: Final = 4.0  # seconds without a report after which a check counts as pending
+_STEPS: Final = 100  # steps of the reported usage
 _MESSAGE: Final = 1000
-_PENDING_STEP: Final = 5  # seconds; each step is a write to the API server
+_PENDING_STEP: Final = 5  # seconds; each step causes a write to the API server
 
 
 @dataclass(frozen=True)
 class WatchedDisk:
-    """What is on record of a disk.
+    """The recorded properties of a disk.
 
     Attributes:
-        ballast: bytes of ballast that are wanted on it.
-        cluster_id: Kafka's; empty while it is not known.
-        path, root: of the volume, and the folder around all volumes, as this process sees them.
-        log_dir: Kafka's name for the log dir on it.
-        fs_uuid: on record; None if none is.
+        ballast: bytes of ballast to keep on it.
+        cluster_id: Kafka's cluster id; empty while it is unknown.
+        path, root: path of the volume and of the folder around all volumes, as this process sees them.
+        log_dir: Kafka's path of the log dir on it.
+        fs_uuid: recorded UUID of the file system; None if there is none.
         mode: Active, Placeholder or Absent.
-        scrub: bytes per second at which its segments are checked, and the days within which each is; None for not at all.
-        scrub_first: folders of partitions that are checked before all others.
+        scrub: bytes per second at which its segments are checked, and the days within which each is checked; None for no checks.
+        scrub_first: partition folders to check first.
     """
 
     broker_id: int
@@ -51,7 +51,7 @@ class WatchedDisk:
     cluster_id: str = ""
 
     def watch(self, interval: float) -> Watch:
-        """What the worker has to know."""
+        """The settings for the worker."""
         return Watch(
             path=self.path,
             cluster_id=self.cluster_id,
@@ -74,15 +74,17 @@ class Disk:
         self._started = now
         self._began: float | None = None
         self._stalled = False
-        self.kafka_error: int | None = None  # what the broker says of the log dir; None for nothing lately
+        self.kafka_error: int | None = (
+            None  # the broker's error code for the log dir; None without a recent response
+        )
         self.probed: Probed | None = None
         self.glanced: QuickChecked | None = None
         self._found: Found | None = None
 
-    # What comes in
+    # Inputs
 
     def resume(self, entry: Mapping[str, Any], now: float) -> None:
-        """Go on from what was reported before this process began."""
+        """Continue from what was reported before this process started."""
         try:
             verdict = DiskVerdict(entry["verdict"])
         except (KeyError, ValueError):
@@ -92,15 +94,15 @@ class Disk:
         self._since = str(entry.get("since", ""))
 
     def changed(self, slot: WatchedDisk) -> None:
-        """Another word of the operator on what should be here."""
+        """The operator changed the recorded properties."""
         self.slot = slot
 
     def started(self, now: float) -> None:
-        """Another worker reports from now on: nothing is pending with it."""
+        """A new worker reports from now on; nothing is pending."""
         self._started, self._began, self.glanced, self.probed = now, None, None, None
 
     def take(self, report: Report) -> bool:
-        """Take a report; returns whether it is worth a judgement now."""
+        """Process a report; returns whether the verdict should be updated now."""
         if isinstance(report, Began):
             self._began = report.at
             return False
@@ -109,16 +111,16 @@ class Disk:
             return True
         if isinstance(report, Inspected):
             self._found = report.found
-            return False  # the glance that follows makes the round
+            return False  # the quick check that follows updates the verdict
         if not isinstance(report, QuickChecked):
             return False
         self.glanced = report
         return True
 
-    # What it comes to
+    # Results
 
     def scrubbing(self) -> Scrub | None:
-        """What the process that checks its segments has to know; None where they are not to be read, or not now."""
+        """Settings for the process that checks its segments; None if they are not to be read at all or not now."""
         slot, judged = self.slot, self.judged
         well = judged is not None and judged.verdict is DiskVerdict.HEALTHY and self.ours
         if slot.scrub is None or slot.mode != ACTIVE or not well:
@@ -135,13 +137,13 @@ class Disk:
         )
 
     def assess(self, latency: Latency, now: float, settings: ProbeSettings, *, starved: bool = False) -> bool:
-        """One round; returns whether the disk should be asked again at once.
+        """Update the verdict; returns whether the disk should be probed again at once.
 
         Args:
-            latency: of its device.
+            latency: latency of its device.
             now: seconds of the monotonic clock.
             settings: how its cluster wants disks to be watched.
-            starved: whether the machine gives the agent too little time to tell what waits from what hangs.
+            starved: whether the agent gets too little CPU to distinguish slow from hung disks.
         """
         before = self._watch.judged
         signals = replace(self._signals(latency, now), starved=starved)
@@ -155,31 +157,31 @@ class Disk:
 
     @property
     def judged(self) -> Judged | None:
-        """The present verdict; None before the first."""
+        """The current verdict; None before the first."""
         return self._watch.judged
 
     @property
     def ours(self) -> bool:
-        """Whether what is mounted carries the identity on record."""
+        """Whether the mounted disk has the recorded identity."""
         return self._content()[0] == facts.OURS
 
     @property
     def device(self) -> str | None:
-        """``major:minor`` of what is mounted."""
+        """``major:minor`` of the mounted device."""
         return self._found.device if self._found is not None else None
 
     def ready(self, now: float) -> bool:
-        """Whether all that there is to see was seen, or has been waited for long enough."""
+        """Whether the first check and write have completed, or have been pending for long enough."""
         return (self.glanced is not None and self._found is not None) or now - self._started > _SILENT
 
     def pending(self, now: float) -> float:
-        """Seconds for which a write, or the worker's next word, has been waited for; 0 if for neither."""
+        """Seconds for which a write or the worker's next report has been pending; 0 if nothing is pending."""
         waits = now - self._began if self._began is not None else 0.0
         heard = self.glanced.at if self.glanced is not None else self._started
         return max(waits, now - heard if now - heard > _SILENT else 0.0)
 
     def pressure(self, latency: Latency, now: float) -> rate_control.Pressure:
-        """What the disk feels: the device as a whole, and the write of the latest probe, which every producer's has to wait like."""
+        """I/O pressure on the disk: of the device as a whole, and of the latest probe's write, which waits like every producer's."""
         probed = self.probed.seconds if self.probed is not None and not self.probed.skipped else 0.0
         odd = self.judged is not None and self.judged.verdict not in (
             DiskVerdict.HEALTHY,
@@ -189,9 +191,9 @@ class Disk:
         return rate_control.pressure(latency.own_ms, probe_ms=probe_ms, far=latency.far or odd)
 
     def _pending_write(self, now: float) -> dict[str, int]:
-        """Which write is pending, by when it began, and for how long; nothing unless it is stalled.
+        """Start and duration of the pending write; empty unless it is stalled.
 
-        The length is coarse, but goes on growing: whoever reads it again sees that this very write was still pending after what he saw first.
+        The duration is coarse but keeps growing, so that a later reader sees that the same write is still pending.
         """
         if not self._stalled:
             return {}
@@ -203,7 +205,7 @@ class Disk:
         }
 
     def entry(self, latency: Latency, now: float) -> dict[str, Any] | None:
-        """The disk in ``status.observed.disks``; None before the first verdict."""
+        """The disk's entry in ``status.observed.disks``; None before the first verdict."""
         judged = self.judged
         if judged is None:
             return None
@@ -226,7 +228,7 @@ class Disk:
         return {key: value for key, value in fields.items() if value is not None} | self._fill()
 
     def _ballast(self) -> int | None:
-        """What stands of the ballast; None where none is wanted, or it was not looked for yet."""
+        """Present bytes of ballast; None if none is wanted or it was not checked yet."""
         return self.probed.ballast if self.slot.ballast and self.probed is not None else None
 
     @property
@@ -263,7 +265,7 @@ class Disk:
         )
 
     def _probe(self, now: float) -> Probe:
-        """The gravest of what looking and writing show."""
+        """The most severe result of checks and writes."""
         checked, probed = self.glanced, self.probed
         if checked is not None and checked.errno:
             return Probe.error(checked.errno, "look", os.strerror(checked.errno), checked.at)
@@ -278,18 +280,18 @@ class Disk:
             return Probe.wrong(probed.at)
         if probed.errno:
             return Probe.error(probed.errno, probed.doing, os.strerror(probed.errno), probed.at)
-        # Where nothing may be written, that it can be looked at is all that can be said.
+        # If nothing may be written, only the checks count.
         return Probe.ok()
 
     def _content(self) -> tuple[str, str]:
-        """What is on the disk, and why it is not ours."""
+        """What is on the disk, and why it does not belong to this broker."""
         found, slot = self._found, self.slot
         if found is None:
             return facts.UNKNOWN, ""
         carried = found.identity or found.pending or found.meta
         expected = Expected(
-            # The cluster's id may be that of a former one of its name for a while: enough to write nothing, not to call a disk foreign. A
-            # directory id is given once: who carries ours is of our cluster.
+            # For a while the cluster id may be that of a former cluster of the same name: then nothing is written, but the disk is not foreign. A
+            # directory id is unique: a disk with the recorded one belongs to this cluster.
             cluster_id=carried.cluster_id if carried is not None else "",
             node_id=slot.broker_id,
             disk=slot.name,
@@ -302,7 +304,7 @@ class Disk:
 
 
 def pace_of(spec: Mapping[str, Any]) -> tuple[int, int] | None:
-    """From a KafkaBroker's spec, bytes per second and days; None if segments are not to be checked."""
+    """Bytes per second and days from a KafkaBroker's spec; None if segments are not to be checked."""
     scrub = spec.get("scrub")
     if scrub is None:
         return None
@@ -312,13 +314,13 @@ def pace_of(spec: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def first_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    """From a KafkaBroker's spec, the folders of the partitions whose segments are checked before all others."""
+    """Partition folders to check first, from a KafkaBroker's spec."""
     entries = (spec.get("scrub") or {}).get("first") or ()
     return tuple(f"{entry['topic']}-{entry['partition']}" for entry in entries)
 
 
 def coarse(milliseconds: float | None) -> int | None:
-    """Down to 1, 2, 5, 10, 20, 50 …, so that a status is not written for every flutter."""
+    """Round down to 1, 2, 5, 10, 20, 50 …, so that small changes do not cause status writes."""
     if milliseconds is None:
         return None
     step = 1

@@ -1,4 +1,4 @@
-"""What a KafkaCluster says about its disks: how they are to be watched (``spec.disks``), and whose they are (``status.clusterId``)."""
+"""Settings of a KafkaCluster for its disks: probe settings (``spec.disks``) and the cluster id (``status.clusterId``)."""
 
 import time
 from typing import Any, Final
@@ -10,28 +10,28 @@ _FRESH: Final = 60.0
 
 
 class DiskSettings:
-    """By cluster; the former, or the default, where it cannot be read."""
+    """Settings by cluster; the last ones read, or the defaults, while a KafkaCluster cannot be read."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._known: dict[tuple[str, str], tuple[float, ProbeSettings, str]] = {}
 
     def of(self, namespace: str, cluster: str) -> ProbeSettings:
-        """What was read last."""
+        """The settings that were read last."""
         known = self._known.get((namespace, cluster))
         return known[1] if known is not None else ProbeSettings()
 
     def cluster_id(self, namespace: str, cluster: str) -> str:
-        """Kafka's id of the cluster as it was read last; empty if it was not."""
+        """Kafka's cluster id as it was read last; empty if it was not read yet."""
         known = self._known.get((namespace, cluster))
         return known[2] if known is not None else ""
 
     async def refresh(self, namespace: str, cluster: str) -> bool:
-        """Read what has grown old; returns whether it is another now."""
+        """Reread outdated settings; returns whether they changed."""
         key, now = (namespace, cluster), time.monotonic()
         before = self._known.get(key)
         settings, cluster_id = self.of(namespace, cluster), self.cluster_id(namespace, cluster)
-        # Without the id nothing is written to the disks, so it is asked for again soon.
+        # Without the id nothing is written to the disks, so it is reread soon.
         if before is not None and cluster_id and now - before[0] < _FRESH:
             return False
         try:
@@ -45,7 +45,7 @@ class DiskSettings:
 
 
 def read(spec: dict[str, Any]) -> ProbeSettings:
-    """From a KafkaCluster's spec."""
+    """Read the probe settings from a KafkaCluster's spec."""
     disks = spec.get("disks") or {}
     default = ProbeSettings()
     return ProbeSettings(

@@ -1,4 +1,4 @@
-"""The Lease by which the operator knows that what this agent says is fresh, and which key is the agent's."""
+"""The Lease that shows the operator that this agent is alive, and what the agent's public key is."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from spindle_agent.kube import ApiError, Kube
 log = logging.getLogger(__name__)
 
 EVERY: Final = 10.0
-DURATION: Final = 30  # seconds after which the agent counts as silent
+DURATION: Final = 30  # seconds without renewal after which the agent counts as silent
 
 
 class Heartbeat:
@@ -34,14 +34,16 @@ class Heartbeat:
         return None if self._renewed_at is None else now - self._renewed_at
 
     async def run(self) -> None:
-        """Renew for ever; while the API server is away, try more often."""
+        """Renew until cancelled; more often while the API server is unreachable."""
         backoff = Backoff(first=1.0, longest=EVERY / 2)
         while True:
             try:
                 await self._renew()
             except ApiError as error:
                 pause = backoff.failed()
-                log.warning("the Lease %s cannot be renewed (again in %.1f s): %s", self._name, pause, error)
+                log.warning(
+                    "renewing the Lease %s failed (next attempt in %.1f s): %s", self._name, pause, error
+                )
                 await asyncio.sleep(pause)
             else:
                 backoff.worked()

@@ -1,6 +1,6 @@
-"""The few things that the agent asks of the Kubernetes API, as raw JSON over aiohttp.
+"""The agent's few Kubernetes API requests, as raw JSON over aiohttp.
 
-No client library: the agent runs on every node, and a library would cost more memory than all the rest of it.
+No client library: the agent runs on every node, and a library would use more memory than the rest of the agent.
 """
 
 import json
@@ -22,9 +22,9 @@ APPLY: Final = "application/apply-patch+yaml"
 _PAGE: Final = "500"
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=10, sock_connect=5)
 _WATCH_SECONDS: Final = 290
-_SILENCE: Final = 90.0  # bookmarks come about once a minute: a watch without any is dead
+_SILENCE: Final = 90.0  # bookmarks come about once a minute; a watch without any is dead
 _TOKEN_AGE: Final = (
-    60.0  # seconds after which the token is read again; the kubelet renews it long before its end
+    60.0  # seconds after which the token is reread; the kubelet renews it long before it expires
 )
 _LARGEST_EVENT: Final = 4 * 2**20
 
@@ -35,8 +35,8 @@ class ApiError(Exception):
     """The API server refused, or could not be reached.
 
     Attributes:
-        status: HTTP status; 0 if there was no answer.
-        reason: Kubernetes' CamelCase reason, or the failure's name.
+        status: HTTP status; 0 without a response.
+        reason: Kubernetes' CamelCase reason, or the exception's name.
     """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -46,7 +46,7 @@ class ApiError(Exception):
 
 
 class Token:
-    """The service account's token, read anew as the kubelet renews it."""
+    """The service account token, reread because the kubelet renews it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,17 +54,17 @@ class Token:
         self._read_at = -_TOKEN_AGE
 
     def value(self, now: float) -> str:
-        """The token; the former one while the file cannot be read."""
+        """The token; the last one read while the file cannot be read."""
         if now - self._read_at >= _TOKEN_AGE:
             try:
                 self._value = self._path.read_text(encoding="ascii").strip()
                 self._read_at = now
             except OSError as error:
-                log.warning("the token cannot be read: %s", error)
+                log.warning("reading the token failed: %s", error)
         return self._value
 
     def expire(self) -> None:
-        """Read it again with the next request: the server did not take it."""
+        """Reread the token with the next request, because the server rejected it."""
         self._read_at = -_TOKEN_AGE
 
 
@@ -84,7 +84,7 @@ class Kube:
             self._session = None
 
     async def brokers(self, namespace: str) -> tuple[list[Json], str]:
-        """All KafkaBrokers of a namespace (of all, if it is empty), and the version from which to watch."""
+        """All KafkaBrokers of a namespace (empty for all namespaces), and the resourceVersion from which to watch."""
         found: list[Json] = []
         query = {"limit": _PAGE}
         while True:
@@ -96,7 +96,7 @@ class Kube:
             query["continue"] = meta["continue"]
 
     async def watch_brokers(self, namespace: str, version: str) -> AsyncIterator[Json]:
-        """Events since a version, until the server ends the watch or falls silent."""
+        """Events since a resourceVersion, until the server ends the watch or sends nothing for too long."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -114,7 +114,9 @@ class Kube:
                     if line.strip():
                         yield _event(line)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise ApiError(0, type(error).__name__, str(error) or "the watch fell silent") from error
+            raise ApiError(
+                0, type(error).__name__, str(error) or "the watch received nothing for too long"
+            ) from error
 
     async def apply_status(self, namespace: str, name: str, observed: Mapping[str, Any]) -> Json:
         """Server-side apply of ``status.observed`` of one KafkaBroker."""
@@ -130,7 +132,7 @@ class Kube:
     async def apply_lease(
         self, namespace: str, name: str, spec: Mapping[str, Any], annotations: Mapping[str, str]
     ) -> Json:
-        """Server-side apply of a Lease; it is created if need be."""
+        """Server-side apply of a Lease; it is created if necessary."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace)}/leases/{quote(name)}"
         body = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -146,7 +148,7 @@ class Kube:
         return await self._apply(path, body)
 
     async def config_map(self, namespace: str, name: str) -> Json | None:
-        """One ConfigMap; None if there is none."""
+        """One ConfigMap; None if it does not exist."""
         try:
             return await self.request(
                 "GET", f"/api/v1/namespaces/{quote(namespace)}/configmaps/{quote(name)}"
@@ -175,7 +177,7 @@ class Kube:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Json:
-        """One request, one answer, within ten seconds."""
+        """One request and its response, with a time-out of ten seconds."""
         headers = self._headers()
         data = None
         if body is not None:
@@ -188,8 +190,10 @@ class Kube:
                 return self._answer(response.status, response.reason or "", await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, aiohttp.ClientSSLError):
-                await self.close()  # the next request reads the authority's certificate again
-            raise ApiError(0, type(error).__name__, str(error) or "no answer from the API server") from error
+                await self.close()  # the next request rereads the CA certificate
+            raise ApiError(
+                0, type(error).__name__, str(error) or "no response from the API server"
+            ) from error
 
     def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": names.FIELD_MANAGER_AGENT}
@@ -198,7 +202,7 @@ class Kube:
         return headers
 
     def _answer(self, status: int, phrase: str, raw: bytes) -> Json:
-        """Body of a good answer, or ApiError. A proxy in between may answer with something that is no JSON."""
+        """Body of a successful response, else ApiError. A proxy in between may answer with something other than JSON."""
         try:
             body = json.loads(raw) if raw else {}
         except ValueError:
@@ -216,7 +220,7 @@ class Kube:
         if self._session is None:
             tls: ssl.SSLContext | bool = True
             if self._server.startswith("https"):
-                # An OSError here (the file is not there yet) is one of those that are tried again.
+                # An OSError here (the file does not exist yet) is retried too.
                 tls = ssl.create_default_context(cafile=str(self._ca_file))
             connector = aiohttp.TCPConnector(ssl=tls, limit=8)
             self._session = aiohttp.ClientSession(connector=connector, read_bufsize=_LARGEST_EVENT)

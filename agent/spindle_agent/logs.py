@@ -1,4 +1,4 @@
-"""Logs: a line for people, or JSON for machines. The standard library alone: every megabyte counts on every node."""
+"""Logging as text lines or as JSON. Standard library only, to save memory on every node."""
 
 import json
 import logging
@@ -7,21 +7,21 @@ from datetime import UTC, datetime
 
 
 def set_up(*, as_json: bool, level: int = logging.INFO) -> None:
-    """Send all logs to standard error in one form."""
+    """Send all logs to standard error in one format."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if as_json else _Line())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # What goes wrong with Kafka comes back as an error, which we log ourselves.
+    # Kafka errors are raised and logged by the agent.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    # A traceback for each bad request that anybody sends.
+    # aiohttp's server logs a traceback for each malformed request.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
 
 
 class _Line(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        # Much of what is told was written by somebody else, on disks above all: none of it is to look like a line of ours.
+        # Messages contain untrusted text, above all from disks, which must not imitate a log line.
         message = "".join(c if c.isprintable() else repr(c)[1:-1] for c in record.getMessage())
         text = f"{_stamp(record)}Z {record.levelname.lower():<8} {message}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text

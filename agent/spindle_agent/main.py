@@ -1,4 +1,4 @@
-"""``spindle-agent``: forks the small process that workers come from, then loads the rest of itself."""
+"""``spindle-agent``: forks the small process that starts workers, then loads the rest of the agent."""
 
 import os
 import signal
@@ -9,12 +9,12 @@ from spindle_agent.probing.fork_server import ForkServer
 
 def main() -> None:
     """Entry point."""
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the loop runs and takes it over
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the event loop takes over
     fork_server = ForkServer.start()
 
-    # The forecasts' arithmetic needs no threads; numpy's library would start one for each core of the node.
+    # The forecasts need no threads; numpy's library would start one for each core of the node.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Only now: whatever is loaded before is in the memory of every worker.
+    # Imported here: everything loaded earlier is in the memory of every worker.
     import asyncio  # noqa: PLC0415
     import logging  # noqa: PLC0415
 
@@ -24,7 +24,7 @@ def main() -> None:
 
     options = parse(sys.argv[1:])
     logs.set_up(as_json=options.json_logs)
-    roots = ", ".join(options.roots) or "no folder: only what Kafka says will be known"
+    roots = ", ".join(options.roots) or "no folder (only Kafka's reports are used)"
     logging.getLogger(__name__).info("node %s, disks below %s", options.node, roots)
 
     key = keys.load_or_make(options.node, options.key_file)
@@ -32,7 +32,7 @@ def main() -> None:
     async def run_and_leave() -> None:
         code = await service.run(options, fork_server, key)
         logging.shutdown()
-        # From here, for the loop's own end waits for threads, and one of them may wait for a name server.
+        # Exit here: closing the loop would wait for threads, and one of them may wait for a name server.
         os._exit(code)
 
     asyncio.run(run_and_leave())

@@ -1,4 +1,4 @@
-"""What the agent tells Prometheus, worked out when asked for, so that nothing stays that is gone."""
+"""Prometheus metrics of the agent, computed at each scrape, so that deleted objects disappear."""
 
 import time
 from collections.abc import Iterable
@@ -24,14 +24,14 @@ _DISK: Final = ("namespace", "broker", "disk")
 
 PROBES: Final = Histogram(
     "spindle_agent_probe_seconds",
-    "What a probe took: write, flush and read back of one block.",
+    "Duration of a probe: write, flush and read back one block.",
     _DISK,
     buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 10),
 )
 
 
 class NodeState(Collector):
-    """Gauges that mirror what the agent knows."""
+    """Gauges of the agent's current state."""
 
     def __init__(self, node: Node, publisher: Publisher, heartbeat: Heartbeat, brokers: Brokers) -> None:
         self._node = node
@@ -40,7 +40,7 @@ class NodeState(Collector):
         self._brokers = brokers
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: keeps registration from asking before there is anything to say."""
+        """Nothing, so that registration does not collect before there is any data."""
         return []
 
     def collect(self) -> Iterable[Metric]:
@@ -57,7 +57,7 @@ class NodeState(Collector):
 
     def _verdicts(self, disks: list[tuple[Key, Disk]]) -> Metric:
         family = GaugeMetricFamily(
-            "spindle_agent_disk_verdict", "1 for the verdict that a disk has.", labels=[*_DISK, "verdict"]
+            "spindle_agent_disk_verdict", "1 for the current verdict on a disk.", labels=[*_DISK, "verdict"]
         )
         for key, disk in disks:
             if disk.judged is not None:
@@ -69,20 +69,22 @@ class NodeState(Collector):
         capacity = GaugeMetricFamily(
             "spindle_agent_disk_capacity_bytes", "Size of the file system.", labels=_DISK
         )
-        used = GaugeMetricFamily("spindle_agent_disk_used_bytes", "Bytes of it in use.", labels=_DISK)
+        used = GaugeMetricFamily(
+            "spindle_agent_disk_used_bytes", "Used bytes of the file system.", labels=_DISK
+        )
         latency = GaugeMetricFamily(
             "spindle_agent_disk_request_seconds",
-            "Mean time of a request to the device, lately.",
+            "Mean time of a request to the device over the last ten seconds.",
             labels=_DISK,
         )
         peers = GaugeMetricFamily(
             "spindle_agent_disk_peers_request_seconds",
-            "The same, median of the node's other disks.",
+            "Median of the mean request time of the node's other disks.",
             labels=_DISK,
         )
         pending = GaugeMetricFamily(
             "spindle_agent_disk_pending_seconds",
-            "For how long the disk has not answered; 0 if it does.",
+            "Seconds for which the disk has not answered; 0 if it answers.",
             labels=_DISK,
         )
         for key, disk in disks:
@@ -100,12 +102,12 @@ class NodeState(Collector):
     def _forecasts(self, now_on_the_wall: float) -> Iterable[Metric]:
         rate = GaugeMetricFamily(
             "spindle_agent_disk_growth_bytes_per_second",
-            "How fast the disk fills, as it is forecast.",
+            "Forecast growth of the disk's usage.",
             labels=_DISK,
         )
         until = GaugeMetricFamily(
             "spindle_agent_disk_threshold_seconds",
-            "Seconds until the disk reaches a threshold: as forecast (at), and the range that holds four times in five "
+            "Seconds until the disk reaches a threshold: forecast (at), and a range that holds in four of five cases "
             "(low, high); infinite for never.",
             labels=[*_DISK, "threshold", "bound"],
         )
@@ -118,24 +120,20 @@ class NodeState(Collector):
 
     def _scrubs(self, now_on_the_wall: float) -> Iterable[Metric]:
         read = CounterMetricFamily(
-            "spindle_agent_scrub_read_bytes", "Bytes that were read to check segments.", labels=_DISK
+            "spindle_agent_scrub_read_bytes", "Bytes read to check segments.", labels=_DISK
         )
-        scans = CounterMetricFamily(
-            "spindle_agent_scrub_segments", "Segments that were checked.", labels=_DISK
-        )
+        scans = CounterMetricFamily("spindle_agent_scrub_segments", "Checked segments.", labels=_DISK)
         checked = GaugeMetricFamily(
             "spindle_agent_scrub_checked_ratio",
-            "Share of the bytes of inactive segments that were checked within spec.disks.scrub.everyDays.",
+            "Share of the bytes of inactive segments checked within spec.disks.scrub.everyDays.",
             labels=_DISK,
         )
         oldest = GaugeMetricFamily(
             "spindle_agent_scrub_unchecked_seconds",
-            "For how long the segment that waits longest has been unchecked, since its last check or its last write.",
+            "Longest time that a segment has been unchecked, since its last check or its last write.",
             labels=_DISK,
         )
-        corrupt = GaugeMetricFamily(
-            "spindle_agent_scrub_corrupt_segments", "Segments that are corrupt.", labels=_DISK
-        )
+        corrupt = GaugeMetricFamily("spindle_agent_scrub_corrupt_segments", "Corrupt segments.", labels=_DISK)
         for key, report, size, count in self._node.scrubs.reports() if self._node.scrubs is not None else ():
             read.add_metric(key, size)
             scans.add_metric(key, count)
@@ -149,19 +147,21 @@ class NodeState(Collector):
     def _moves(self) -> Iterable[Metric]:
         labels = ("namespace", "broker")
         moves = GaugeMetricFamily(
-            "spindle_agent_moves", "Moves between dirs by state.", labels=[*labels, "state"]
+            "spindle_agent_moves", "Moves between log dirs by state.", labels=[*labels, "state"]
         )
         copied = GaugeMetricFamily(
-            "spindle_agent_moves_copied_bytes", "Bytes that the moves under way have copied.", labels=labels
+            "spindle_agent_moves_copied_bytes", "Bytes that running moves have copied.", labels=labels
         )
         rate = GaugeMetricFamily(
-            "spindle_agent_moves_bytes_per_second", "What they copy in a second, lately.", labels=labels
+            "spindle_agent_moves_bytes_per_second", "Recent copy rate of running moves.", labels=labels
         )
         throttle = GaugeMetricFamily(
-            "spindle_agent_moves_throttle_bytes_per_second", "What they may copy in a second.", labels=labels
+            "spindle_agent_moves_throttle_bytes_per_second",
+            "Throttle for moves between log dirs.",
+            labels=labels,
         )
         answers = GaugeMetricFamily(
-            "spindle_agent_broker_answers", "1 while the broker tells of its log dirs.", labels=labels
+            "spindle_agent_broker_answers", "1 while the broker reports its log dirs.", labels=labels
         )
         now = time.monotonic()
         for name, session in self._node.brokers():
@@ -178,13 +178,15 @@ class NodeState(Collector):
     def _samples(self) -> Iterable[Metric]:
         labels = ("namespace", "broker")
         sent = CounterMetricFamily(
-            "spindle_agent_samples_sent", "Records of samples that are in Kafka.", labels=labels
+            "spindle_agent_samples_sent", "Records of samples written to Kafka.", labels=labels
         )
         dropped = CounterMetricFamily(
-            "spindle_agent_samples_dropped", "Records that were dropped while Kafka was away.", labels=labels
+            "spindle_agent_samples_dropped",
+            "Records of samples dropped while Kafka was unreachable.",
+            labels=labels,
         )
         kept = GaugeMetricFamily(
-            "spindle_agent_samples_kept", "Records that are still to be sent.", labels=labels
+            "spindle_agent_samples_kept", "Records of samples still to be sent.", labels=labels
         )
         for name, session in self._node.brokers():
             if session.sampler is not None:
@@ -194,18 +196,18 @@ class NodeState(Collector):
         return sent, dropped, kept
 
     def _agent(self, now: float) -> Iterable[Metric]:
-        writes = CounterMetricFamily("spindle_agent_status_writes", "Times that a status was written.")
+        writes = CounterMetricFamily("spindle_agent_status_writes", "Status writes.")
         writes.add_metric([], self._publisher.writes)
         yield writes
         starved = GaugeMetricFamily(
             "spindle_agent_starved",
-            "1 while the machine gives the agent too little time to call a disk hung or slow.",
+            "1 while the agent gets too little CPU to call a disk hung or slow.",
         )
         starved.add_metric([], float(bool(self._node.strain.fields())))
         yield starved
         for name, text, age in (
-            ("heartbeat", "Seconds since the Lease was renewed.", self._heartbeat.age(now)),
-            ("api", "Seconds since the API server was heard of.", self._brokers.silence(now)),
+            ("heartbeat", "Seconds since the last renewal of the Lease.", self._heartbeat.age(now)),
+            ("api", "Seconds since the last message from the API server.", self._brokers.silence(now)),
         ):
             if age is not None:
                 family = GaugeMetricFamily(f"spindle_agent_{name}_age_seconds", text)
@@ -214,5 +216,5 @@ class NodeState(Collector):
 
 
 def expose(state: NodeState) -> None:
-    """Register what mirrors the agent's knowledge."""
+    """Register the collector."""
     REGISTRY.register(state)

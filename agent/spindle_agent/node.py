@@ -1,4 +1,4 @@
-"""All that the agent looks after on its node, put together: what is on record, what is seen, what is told."""
+"""The agent's state of its node: recorded disks, observations, and reports."""
 
 import asyncio
 import contextlib
@@ -42,8 +42,8 @@ Json = dict[str, Any]
 TICK: Final = 1.0
 _LATENCY_EVERY: Final = 2.0
 _RETUNE_EVERY: Final = 5.0
-_SENDERS: Final = 4  # threads that send samples: brokers that share a node are few
-_WAITING: Final = 1.0  # seconds after which a pending write is judged each second
+_SENDERS: Final = 4  # threads that send samples; few brokers share a node
+_WAITING: Final = 1.0  # seconds after which a pending write is evaluated each second
 
 
 class Node:
@@ -57,7 +57,7 @@ class Node:
         disk_settings: DiskSettings,
         tasks: Tasks,
     ) -> None:
-        """Nothing to look after yet; ``pool`` is to be set before anything else."""
+        """Start without brokers and disks; ``pool`` must be set before anything else."""
         self._options = options
         self._publisher = publisher
         self._credentials = credentials
@@ -77,10 +77,10 @@ class Node:
         self.disks: dict[Key, Disk] = {}
         self.ticked_at = time.monotonic()
 
-    # What is on record
+    # Recorded objects
 
     def sees(self, objects: Mapping[Name, Json]) -> None:
-        """The KafkaBrokers of this node as they are now."""
+        """Take over the current KafkaBrokers of this node."""
         if objects.keys() - self._objects.keys():
             self._retune_now.set()
         self._objects = objects
@@ -143,10 +143,10 @@ class Node:
         if self.scrubs is not None:
             self.scrubs.keep([key for key, slot in slots.items() if slot.scrub is not None])
 
-    # What is seen
+    # Observations
 
     def take(self, key: Key, report: Report) -> None:
-        """A worker's report."""
+        """Process a worker's report."""
         disk = self.disks.get(key)
         if isinstance(report, QuickChecked):
             self.strain.was_late("/".join(key), report.at, report.late)
@@ -156,13 +156,13 @@ class Node:
             self._assess(key, disk)
 
     def worker_started(self, key: Key) -> None:
-        """Reports of a disk are from another worker from now on."""
+        """A new worker reports on this disk from now on."""
         disk = self.disks.get(key)
         if disk is not None:
             disk.started(time.monotonic())
 
     def _kafka_said(self, name: Name) -> None:
-        """The broker told of its log dirs, or a move went on."""
+        """The broker reported its log dirs, or a move made progress."""
         session, now = self._sessions[name][0], time.monotonic()
         for key, disk in self._disks_of(name):
             self.fills.look(key, session.log_dir(disk.slot.log_dir))
@@ -188,10 +188,10 @@ class Node:
             log.log(level, "%s: %s", "/".join(key), words)
         self.tell(key[:2])
 
-    # What is told
+    # Reports
 
     def tell(self, name: Name) -> None:
-        """Offer a broker's status to be written, once all of its disks were seen."""
+        """Hand over a broker's status for writing, once all of its disks were checked."""
         now = time.monotonic()
         disks = self._disks_of(name)
         if name not in self._sessions or not all(disk.ready(now) for _, disk in disks):
@@ -209,10 +209,10 @@ class Node:
         }
         self._publisher.offer(name, observed)
 
-    # The clock
+    # Periodic work
 
     async def run(self) -> None:
-        """See to what only time brings about."""
+        """Do the periodic work until cancelled."""
         while True:
             now = self.ticked_at = time.monotonic()
             if now - self._latency_at >= _LATENCY_EVERY:
@@ -229,7 +229,7 @@ class Node:
             self.strain.came(time.monotonic())
 
     def _see_to_strain(self) -> None:
-        """Tell of it when it begins and when it ends, if no disk has anything to tell meanwhile."""
+        """Report CPU starvation when it starts and ends, even if no disk has anything to report."""
         before = self.strain.fields()
         self.strain.starved(time.monotonic())
         if self.strain.fields() != before:
@@ -237,14 +237,14 @@ class Node:
                 self.tell(name)
 
     def _scrub(self) -> None:
-        """Have the segments of all disks checked that are surely well and ours."""
+        """Start scrubbing of all disks that are certainly healthy and belong to this broker."""
         if self.scrubs is None:
             return
         orders = {key: disk.scrubbing() for key, disk in self.disks.items()}
         self.scrubs.set({key: order for key, order in orders.items() if order is not None})
 
     async def follow_disk_settings(self) -> None:
-        """Keep up with how the clusters want their disks to be watched."""
+        """Keep the clusters' probe settings up to date."""
         while True:
             self._retune_now.clear()
             await self._retune()
@@ -276,7 +276,7 @@ class Node:
         try:
             self._latencies.add(now, diskstats.read(), devices)
         except (OSError, ValueError) as error:
-            log.warning("the devices' counters cannot be read: %s", error)
+            log.warning("reading the device counters failed: %s", error)
             return
         slow = {
             disk.device
@@ -295,10 +295,10 @@ class Node:
         if any(changed):
             self._set_disks(time.monotonic())
 
-    # What others ask
+    # Queries
 
     def latency_of(self, disk: Disk) -> Latency:
-        """Of the device below a disk."""
+        """Latency of a disk's device."""
         return self._latency.get(disk.device or "", Latency())
 
     def brokers(self) -> Iterator[tuple[Name, BrokerSession]]:
@@ -307,14 +307,14 @@ class Node:
             yield name, session
 
     def _felt(self, name: Name) -> dict[str, Pressure]:
-        """What each disk of a broker feels, by the path of its log dir: goes by what writes to it take just now."""
+        """I/O pressure on each disk of a broker, by the path of its log dir, from current write latencies."""
         now = time.monotonic()
         return {
             disk.slot.log_dir: disk.pressure(self.latency_of(disk), now) for _, disk in self._disks_of(name)
         }
 
     def _seen(self, name: Name) -> list[SeenDisk]:
-        """What a sample tells of a broker's disks, those included that cannot be looked at from here."""
+        """A broker's disks for a sample, including those that cannot be inspected from here."""
         obj = self._objects.get(name)
         return [] if obj is None else seen_disks(obj, {key[2]: disk for key, disk in self._disks_of(name)})
 
@@ -339,7 +339,7 @@ class Node:
 
 
 def slots_of(obj: Mapping[str, Any], options: Options) -> list[WatchedDisk]:
-    """The disks of a KafkaBroker that can be looked at from here."""
+    """The disks of a KafkaBroker that can be inspected from here."""
     spec = obj["spec"]
     told = {disk["name"]: disk for disk in (obj.get("status") or {}).get("disks") or ()}
     found = []
@@ -372,7 +372,7 @@ def seen_disks(obj: Mapping[str, Any], watched: Mapping[str, Disk]) -> list[Seen
 
     Args:
         obj: the KafkaBroker.
-        watched: by name, those that can be looked at from here.
+        watched: disks that can be inspected from here, by name.
     """
     told = {disk["name"]: disk for disk in (obj.get("status") or {}).get("disks") or ()}
     found = []

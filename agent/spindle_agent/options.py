@@ -1,4 +1,4 @@
-"""The command line of ``spindle-agent``; each option's default can come from the environment."""
+"""The command line of ``spindle-agent``; the environment can set each option's default."""
 
 import argparse
 import os
@@ -18,16 +18,16 @@ class Options:
 
     Attributes:
         node: name of the Kubernetes node.
-        namespaces: whose brokers to look after; empty for all.
-        own_namespace: the agent's, where its Lease and its certificates are.
-        roots: folders below which volumes are looked at; others are left out.
-        prefix: folder under which the node's paths appear in this container; empty where they are the same.
-        api_server: its URL; empty for the cluster that this pod runs in.
-        token_file, ca_file: credentials for it.
-        port: of metrics and health.
-        key_file: where the agent keeps its key for Kafka; None for nowhere, and each start makes a new one.
-        broker_port: on which brokers are asked.
-        broker_host: a format with ``cluster``, ``namespace`` and ``id``; empty for the host names in Kubernetes.
+        namespaces: namespaces whose brokers are served; empty for all.
+        own_namespace: the agents' namespace, with the Leases and certificates.
+        roots: folders below which volumes are probed; others are left out.
+        prefix: folder under which the node's paths appear in this container; empty if they are the same.
+        api_server: URL of the API server; empty for this pod's cluster.
+        token_file, ca_file: credentials for the API server.
+        port: port of metrics and health checks.
+        key_file: where the agent stores its key for Kafka; None to create a new key at each start.
+        broker_port: port of the brokers' listener for agents.
+        broker_host: format string with ``cluster``, ``namespace`` and ``id``; empty for the host names in Kubernetes.
     """
 
     node: str
@@ -45,7 +45,7 @@ class Options:
     key_file: Path | None = None
 
     def local_path(self, path: str) -> tuple[str, str] | None:
-        """Where a volume's path on the node, and the root that it is below, are found here; None if it is below none."""
+        """The local path of a volume's path on the node, and of the root above it; None if it is below no root."""
         plain = os.path.normpath(path)
         here = self.prefix.rstrip("/")
         root = next((root for root in self.roots if plain.startswith(root.rstrip("/") + "/")), None)
@@ -59,9 +59,11 @@ class Options:
 
 
 def parse(arguments: list[str]) -> Options:
-    """Read the command line; ends the process with a message if it makes no sense."""
+    """Parse the command line; ends the process with a message if it is invalid."""
     env = os.environ
-    parser = argparse.ArgumentParser(prog="spindle-agent", description="Looks after the disks of one node.")
+    parser = argparse.ArgumentParser(
+        prog="spindle-agent", description="Probes the disks of one node and moves replicas between them."
+    )
     parser.add_argument(
         "--node", default=env.get("NODE_NAME") or socket.gethostname(), help="name of this node (NODE_NAME)"
     )
@@ -69,28 +71,28 @@ def parse(arguments: list[str]) -> Options:
         "--namespace",
         action="append",
         default=[name for name in env.get("SPINDLE_NAMESPACES", "").split(",") if name] or None,
-        help="look after the brokers of this namespace only; may be given more than once (SPINDLE_NAMESPACES)",
+        help="serve only the brokers of this namespace; may be repeated (SPINDLE_NAMESPACES)",
     )
     parser.add_argument(
         "--own-namespace",
         default=_own_namespace(),
-        help="where the Lease and the certificates are (POD_NAMESPACE; default: this pod's)",
+        help="namespace of the Lease and the certificates (POD_NAMESPACE; default: this pod's)",
     )
     parser.add_argument(
         "--disk-root",
         action="append",
         default=[root for root in env.get("SPINDLE_DISK_ROOTS", "").split(",") if root] or None,
-        help="look at volumes below this folder of the node; may be given more than once (SPINDLE_DISK_ROOTS)",
+        help="probe volumes below this folder of the node; may be repeated (SPINDLE_DISK_ROOTS)",
     )
     parser.add_argument(
         "--host-prefix",
         default=env.get("SPINDLE_HOST_PREFIX", ""),
-        help="where the node's folders are mounted here (SPINDLE_HOST_PREFIX; default: at their own paths)",
+        help="where the node's folders are mounted in this container (SPINDLE_HOST_PREFIX; default: at the same paths)",
     )
     parser.add_argument(
         "--api-server",
         default=env.get("SPINDLE_API_SERVER", ""),
-        help="URL of the API server (SPINDLE_API_SERVER; default: that of this pod's cluster)",
+        help="URL of the API server (SPINDLE_API_SERVER; default: the one of this pod's cluster)",
     )
     parser.add_argument(
         "--token-file", type=Path, default=Path(env.get("SPINDLE_TOKEN_FILE", SERVICE_ACCOUNT / "token"))
@@ -106,18 +108,18 @@ def parse(arguments: list[str]) -> Options:
         "--broker-port",
         type=int,
         default=int(env.get("SPINDLE_BROKER_PORT", names.PORT_REPLICATION)),
-        help="port on which brokers are asked (SPINDLE_BROKER_PORT)",
+        help="port of the brokers' listener for agents (SPINDLE_BROKER_PORT)",
     )
     parser.add_argument(
         "--broker-host",
         default=env.get("SPINDLE_BROKER_HOST", ""),
-        help="host of a broker, with {cluster}, {namespace} and {id} (SPINDLE_BROKER_HOST; default: its own in Kubernetes)",
+        help="host of a broker, with {cluster}, {namespace} and {id} (SPINDLE_BROKER_HOST; default: its host name in Kubernetes)",
     )
     parser.add_argument(
         "--key-file",
         type=Path,
         default=Path(env["SPINDLE_KEY_FILE"]) if env.get("SPINDLE_KEY_FILE") else None,
-        help="where the key for Kafka is kept, in memory (SPINDLE_KEY_FILE; default: nowhere, and each start makes a new one)",
+        help="file in memory for the private key (SPINDLE_KEY_FILE; default: none, each start creates a new key)",
     )
     args = parser.parse_args(arguments)
     return Options(

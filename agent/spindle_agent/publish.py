@@ -1,4 +1,4 @@
-"""Writes ``status.observed``: on change only, at once if it matters, until the API server has it."""
+"""Writes ``status.observed`` on changes, at once for important ones, and retries until the API server has it."""
 
 import asyncio
 import logging
@@ -18,13 +18,13 @@ Observed = dict[str, Any]
 
 _FIGURES: Final = ("capacityBytes", "usedBytes", "latencyMs", "forecast", "scrub")
 _PROGRESS: Final = ("bytes", "copied", "lagOffsets", "bytesPerSecond", "eta")
-_SWING: Final = 0.03  # of a disk's capacity
+_SWING: Final = 0.03  # share of a disk's capacity
 FIGURES_EVERY: Final = 60.0
 PROGRESS_EVERY: Final = 5.0
 
 
 def significant(observed: Mapping[str, Any]) -> Observed:
-    """What must be known at once: everything but figures that change all the time."""
+    """The part whose changes are written at once: everything except figures that change all the time."""
     return {
         **observed,
         "disks": [_urgent(disk) for disk in observed.get("disks") or ()],
@@ -33,12 +33,12 @@ def significant(observed: Mapping[str, Any]) -> Observed:
 
 
 def pressure_of(observed: Mapping[str, Any]) -> list[Pressure]:
-    """What the disks feel, as far as the figures tell: the operator steers throttles by it, and a minute would be late."""
+    """I/O pressure of the disks from the figures; the operator adjusts throttles by it, for which a minute would be too late."""
     return [pressure(disk.get("latencyMs")) for disk in observed.get("disks") or ()]
 
 
 def changed_much(observed: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
-    """Whether a disk's use is far from what was written: while its broker restarts, the operator goes by it."""
+    """Whether a disk's usage differs much from the written value, which the operator uses while the broker restarts."""
     before = {disk.get("name"): disk.get("usedBytes") for disk in written.get("disks") or ()}
     for disk in observed.get("disks") or ():
         used, was, capacity = disk.get("usedBytes"), before.get(disk.get("name")), disk.get("capacityBytes")
@@ -48,7 +48,7 @@ def changed_much(observed: Mapping[str, Any], written: Mapping[str, Any]) -> boo
 
 
 def _urgent(disk: Mapping[str, Any]) -> Observed:
-    # Whether a replica is sound decides whether another one may be dropped: that is withdrawn at once.
+    # The soundness of a replica decides whether another one may be dropped, so it is withdrawn at once.
     return _without(disk, _FIGURES) | {"sound": (disk.get("scrub") or {}).get("sound") or []}
 
 
@@ -57,7 +57,7 @@ def _without(entry: Mapping[str, Any], fields: tuple[str, ...]) -> Observed:
 
 
 class Writer:
-    """Keeps one KafkaBroker's ``status.observed`` as it should be."""
+    """Keeps one KafkaBroker's ``status.observed`` up to date."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class Writer:
         """A writer.
 
         Args:
-            name: of the KafkaBroker.
+            name: namespace and name of the KafkaBroker.
             write: a coroutine function that writes, and raises ApiError.
-            stands: what the status holds now, None for nothing.
+            stands: the current content of the status; None if it is empty.
             on_written: called after each write.
         """
         self._name = name
@@ -83,13 +83,13 @@ class Writer:
         self.written = stands
 
     def offer(self, observed: Observed) -> None:
-        """This is how it should be from now on."""
+        """Set the content to write."""
         if observed != self._wanted:
             self._wanted = observed
             self._wake.set()
 
     def lost(self) -> None:
-        """Somebody took away what was written."""
+        """The written content was removed by somebody else."""
         self.written = None
         self._wake.set()
 
@@ -109,7 +109,7 @@ class Writer:
         return max(0.0, self._written_at + every - now)
 
     async def run(self) -> None:
-        """Write for ever, one after the other, always the latest."""
+        """Write until cancelled, one write after the other, always the latest content."""
         backoff = Backoff()
         while True:
             self._wake.clear()
@@ -131,7 +131,9 @@ class Writer:
             await self._write(wanted)
         except ApiError as error:
             pause = backoff.failed()
-            log.warning("%s/%s: status not written (again in %.1f s): %s", *self._name, pause, error)
+            log.warning(
+                "%s/%s: writing the status failed (next attempt in %.1f s): %s", *self._name, pause, error
+            )
             return pause
         backoff.worked()
         self.written = wanted
@@ -141,7 +143,7 @@ class Writer:
 
 
 class Publisher:
-    """The writers of all brokers of this node. Offers may come at any time; the API server may be away."""
+    """The writers of all brokers of this node. Content may be offered at any time, even while the API server is unreachable."""
 
     def __init__(self, kube: Kube, tasks: Tasks) -> None:
         self._kube = kube
@@ -150,7 +152,7 @@ class Publisher:
         self.writes = 0
 
     def see(self, name: Name, observed: Observed | None) -> None:
-        """Take note of what a KafkaBroker's status holds."""
+        """Record the current content of a KafkaBroker's status."""
         known = self._writers.get(name)
         if known is None:
 
@@ -163,12 +165,12 @@ class Publisher:
             known[0].lost()
 
     def offer(self, name: Name, observed: Observed) -> None:
-        """How a KafkaBroker's status should be from now on."""
+        """Set the content to write to a KafkaBroker's status."""
         if name in self._writers:
             self._writers[name][0].offer(observed)
 
     def forget(self, name: Name) -> None:
-        """A KafkaBroker is none of ours any more."""
+        """A KafkaBroker is no longer on this node."""
         known = self._writers.pop(name, None)
         if known is not None:
             known[1].cancel()

@@ -1,4 +1,4 @@
-"""``/metrics``, ``/healthz`` and ``/readyz``, served by the loop that does all the work: if it is stuck, probes time out."""
+"""``/metrics``, ``/healthz`` and ``/readyz``, served by the event loop that does all the work: if it is stuck, probes time out."""
 
 import asyncio
 from collections import deque
@@ -9,18 +9,18 @@ from typing import Final, cast
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-# Connections at one time, and how long one may last; what somebody says in place of a question is bounded by _HEAD for each line of it.
+# Maximum number and duration of connections; _HEAD limits each line of a request.
 _MOST: Final = 64
 _SECONDS: Final = 10.0
 _HEAD: Final = 2048
 
 
 def application(problem: Callable[[], str | None], ready: Callable[[], bool]) -> web.Application:
-    """The three pages.
+    """The application with these three paths.
 
     Args:
-        problem: why this process should be restarted, None if it is well.
-        ready: whether it knows what to look after.
+        problem: returns why this process should be restarted; None if it is healthy.
+        ready: returns whether the KafkaBrokers are known.
     """
 
     async def metrics(_: web.Request) -> web.Response:
@@ -58,14 +58,14 @@ async def serve(app: web.Application, port: int) -> AsyncIterator[None]:
 
 
 class ConnectionLimit:
-    """Makes what serves each connection, of which only so many are open, none for long: anybody in the network may ask, also without end."""
+    """Limits the number and the duration of connections, because anybody in the network can connect."""
 
     def __init__(self, server: web.Server) -> None:
         self._server = server
         self._open: deque[web.RequestHandler] = deque()
 
     def __call__(self) -> asyncio.Protocol:
-        """For a connection that was just made. The oldest makes room: a probe is through long before it is that."""
+        """Create the handler of a new connection. If there are too many, the oldest is closed; a probe has finished long before."""
         made = self._server()
         self._open.append(made)
         if len(self._open) > _MOST:

@@ -1,4 +1,4 @@
-"""The agent as a whole: watch, probe, judge, tell; and leave at once when told to, whatever hangs."""
+"""The agent process: watch, probe, evaluate, report; and exit at once on a signal, even if something hangs."""
 
 import asyncio
 import logging
@@ -25,25 +25,25 @@ from spindle_agent.watch import Brokers
 
 log = logging.getLogger(__name__)
 
-_STUCK: Final = 60.0  # seconds without a turn of the loop's clock after which a restart is the best idea left
+_STUCK: Final = 60.0  # seconds without the loop's periodic work after which the process should be restarted
 _LEAVING: Final = 1.0
 _STOPPED: Final = 0
 _BROKEN: Final = 1
 
 
 async def run(options: Options, fork_server: ForkServer, key: AgentKey) -> int:
-    """Run until told to stop. Returns the exit code.
+    """Run until a stop signal comes. Returns the exit code.
 
     Args:
         options: the command line.
-        fork_server: where workers come from.
-        key: the agent's own, for Kafka.
+        fork_server: starts workers.
+        key: the agent's private key for Kafka.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, ended, _STOPPED)
-    # Without the process that workers come from nothing can be probed any more; a new agent has a new one.
+    # Without the fork server nothing can be probed; a restarted agent has a new one.
     loop.add_reader(fork_server.channel, _fork_server_ended, loop, fork_server, ended)
 
     tasks = Tasks(lambda: _end(ended, _BROKEN))
@@ -70,7 +70,7 @@ async def run(options: Options, fork_server: ForkServer, key: AgentKey) -> int:
 
     def problem() -> str | None:
         age = time.monotonic() - node.ticked_at
-        return f"the clock has stood still for {age:.0f} s" if age > _STUCK else None
+        return f"the event loop has been blocked for {age:.0f} s" if age > _STUCK else None
 
     async with serve(application(problem, lambda: brokers.known), options.port):
         for name, part in (
@@ -99,5 +99,5 @@ def _fork_server_ended(
     loop: asyncio.AbstractEventLoop, fork_server: ForkServer, ended: "asyncio.Future[int]"
 ) -> None:
     loop.remove_reader(fork_server.channel)
-    log.error("the process that workers come from has ended")
+    log.error("the fork server has ended")
     _end(ended, _BROKEN)

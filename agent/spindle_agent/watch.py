@@ -1,4 +1,4 @@
-"""The KafkaBrokers of this node, kept up to date by a watch; the last ones known while the API server is away."""
+"""The KafkaBrokers of this node, kept up to date by a watch; the last known state while the API server is unreachable."""
 
 import asyncio
 import logging
@@ -22,13 +22,13 @@ class Brokers:
     def __init__(
         self, kube: Kube, namespaces: Sequence[str], node: str, on_change: Callable[[], None]
     ) -> None:
-        """Nothing is known yet.
+        """Start without KafkaBrokers.
 
         Args:
             kube: the API server.
-            namespaces: where to look; empty for everywhere.
-            node: whose brokers to keep.
-            on_change: called when what is kept has changed.
+            namespaces: namespaces to watch; empty for all.
+            node: the node whose brokers to keep.
+            on_change: called when the kept brokers have changed.
         """
         self._kube = kube
         self._namespaces = tuple(namespaces) or ("",)
@@ -40,15 +40,15 @@ class Brokers:
 
     @property
     def known(self) -> bool:
-        """Whether all that there is was told at least once."""
+        """Whether all KafkaBrokers were listed at least once."""
         return self._listed == set(self._namespaces)
 
     def silence(self, now: float) -> float | None:
-        """Seconds of the monotonic clock since the API server was last heard of; None if never."""
+        """Seconds since the last message from the API server; None if there was none."""
         return None if self._reached_at is None else now - self._reached_at
 
     async def run(self) -> None:
-        """List and watch for ever."""
+        """List and watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             for namespace in self._namespaces:
                 group.create_task(self._follow(namespace))
@@ -65,11 +65,11 @@ class Brokers:
                     version = self._take(event)
                     backoff.worked()
             except ApiError as error:
-                # What a watch has missed is in a new list; one that merely ended goes on from where it was.
+                # A failed watch needs a new list; one that merely ended continues from its last version.
                 version = "" if error.status else version
                 if error.status != _EXPIRED:
                     pause = backoff.failed()
-                    log.warning("KafkaBrokers cannot be watched (again in %.1f s): %s", pause, error)
+                    log.warning("watching KafkaBrokers failed (next attempt in %.1f s): %s", pause, error)
                     await asyncio.sleep(pause)
 
     async def _list(self, namespace: str) -> str:
@@ -108,6 +108,6 @@ def _name(obj: Json) -> Name:
 
 
 def _lean(obj: Json) -> Json:
-    """What is kept: not who wrote what, which is the bulk of it."""
+    """The object without managedFields, which are most of its size."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": meta}

@@ -59,7 +59,7 @@ def refusal(node: Node) -> str:
     with pytest.raises(PreflightRefusedError) as refused:
         node.preflight()
     text = str(refused.value)
-    assert "Way out:" in text
+    assert "To resolve:" in text
     return text
 
 
@@ -244,7 +244,7 @@ def test_an_empty_disk_that_is_to_leave_keeps_kafka_from_starting_until_it_is_wa
     process = used.preflight_process()
     assert process.stdout is not None
     try:
-        assert "nothing stands on disk1" in process.stdout.readline()
+        assert "disk1 holds no replicas" in process.stdout.readline()
         assert process.poll() is None
         used.leaving = ""
         used.write_annotations()

@@ -203,8 +203,8 @@ async def test_while_kafka_is_away_samples_are_kept_the_oldest_dropped_and_it_is
         await asyncio.to_thread(cluster.nodes[1].wait_ready)
         await until("it works again", lambda: sampler.sent >= sent + 4, seconds=120)
 
-    assert "samples cannot be sent, and are kept" in caplog.text
-    assert "there is no more room for samples that cannot be sent" in caplog.text
+    assert "sending samples failed; they are queued" in caplog.text
+    assert "the queue of unsent samples is full" in caplog.text
     assert "samples are sent again" in caplog.text
     times = [decode(record.value).at_ms for record in read(cluster)]
     assert times == sorted(times)

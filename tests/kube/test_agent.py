@@ -304,7 +304,7 @@ def test_it_waits_for_the_api_server_goes_on_without_and_catches_up(agent: Agent
     agent.until("it lives", agent.page_answers)
     time.sleep(2)  # noqa: TID251 - in which nothing is to happen
     assert agent.page("healthz") == "ok\n"
-    assert "again in" in agent.log
+    assert "next attempt in" in agent.log
 
     listener.open()
     agent.until("a status", lambda: len(agent.verdicts()) == 2, seconds=30)

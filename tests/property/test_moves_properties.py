@@ -131,7 +131,7 @@ class Executor(RuleBasedStateMachine):
     def agent_gives_up(self, data: st.DataObject) -> None:
         broker = data.draw(st.sampled_from(sorted(b for b, moves in self.agents.items() if moves)))
         move = data.draw(st.sampled_from(self.agents[broker]))
-        self.failed[broker, move.key, move.to_dir] = "It came no nearer."
+        self.failed[broker, move.key, move.to_dir] = "No progress."
         self.kafka.nodes[broker].dirs[move.to_dir].futures.pop(move.key, None)
 
     @rule(broker=brokers)

@@ -188,8 +188,8 @@ async def test_a_refused_cancellation_is_asked_for_again_and_complained_of_once(
     desk.broker.refuses = {FIRST: "KafkaStorage"}
     desk.mover.wants(replace(read_orders(SPEC), moves=()))
     await desk.steps(5)
-    assert [r.getMessage() for r in caplog.records if "cannot be given up" in r.getMessage()] == [
-        "demo: the copy of t-0 cannot be given up: KafkaStorage"
+    assert [r.getMessage() for r in caplog.records if "cannot be cancelled" in r.getMessage()] == [
+        "demo: the copy of t-0 cannot be cancelled: KafkaStorage"
     ]
     desk.broker.refuses = {}
     await desk.steps(3)

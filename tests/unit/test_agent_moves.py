@@ -224,7 +224,7 @@ def test_a_copy_whose_dir_fills_is_given_up_before_the_dir_is_full() -> None:
     assert made.cancel == {("t", 0): A}
     assert (
         made.progress[FIRST].message
-        == f"Given up: {B} fills; 40 bytes are still to come, 70 of 1000 are free."
+        == f"Cancelled: {B} is too full; 40 bytes are left to copy, 70 of 1000 bytes are free."
     )
 
 
@@ -235,7 +235,7 @@ def test_a_copy_that_grows_no_faster_than_its_log_is_given_up() -> None:
         known = dict(decide.decide([FIRST], known, board, second).progress)
 
     assert known[FIRST].state is State.FAILED
-    assert "came no nearer" in known[FIRST].message
+    assert "no progress" in known[FIRST].message
 
 
 def test_rate_and_end_are_those_of_the_last_half_minute() -> None:

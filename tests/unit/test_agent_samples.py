@@ -351,9 +351,9 @@ async def test_what_cannot_be_sent_is_kept_the_oldest_dropped_and_each_said_once
 
     assert [decode(record).at_ms for record in broker.records] == kept
     told = [record.message for record in caplog.records]
-    assert sum("samples cannot be sent, and are kept" in line for line in told) == 1
-    assert sum("there is no more room for samples" in line for line in told) == 1
-    assert sum("samples are sent again; 4 were dropped meanwhile" in line for line in told) == 1
+    assert sum("sending samples failed; they are queued" in line for line in told) == 1
+    assert sum("the queue of unsent samples is full" in line for line in told) == 1
+    assert sum("samples are sent again; dropped in the meantime: 4" in line for line in told) == 1
 
 
 async def test_a_broker_that_says_what_cannot_be_gives_no_sample_and_ends_nothing(

@@ -214,7 +214,7 @@ def test_an_identity_behind_a_link_is_none(root: int, tmp_path: Path) -> None:
     (tmp_path / "disk" / names.IDENTITY_FILE).symlink_to("../other/identity")
     found = look_at(str(tmp_path / "disk"), -1, shared=True)
     assert found.identity is None
-    assert found.garbled == f"{names.IDENTITY_FILE} is no plain file"
+    assert found.garbled == f"{names.IDENTITY_FILE} is not a regular file"
 
 
 # --- whose disk it is: nothing is written on one that names another cluster, or none that is on record
@@ -262,7 +262,7 @@ def test_a_disk_that_was_swapped_since_it_was_looked_at_is_not_adopted(tmp_path:
     before = _standing(mount)
     looked_at = Found(mounted=True, meta=MetaProperties("ours", 0, "A" * 22))
     for write in (prepare.adopt, prepare.format_log_dir, prepare.begin_controller_format):
-        with pytest.raises(ValueError, match="names cluster cluster by now"):
+        with pytest.raises(ValueError, match="now names cluster cluster"):
             write(layout, disk, looked_at)
     assert _standing(mount) == before
 

@@ -563,7 +563,7 @@ def test_the_journal_reads_back_and_nonsense_is_told() -> None:
 # --- moves that agents give up
 
 
-FAILED = {(0, T, D1): "Given up: it came no nearer."}
+FAILED = {(0, T, D1): "Cancelled: no progress."}
 
 
 def test_what_an_agent_gave_up_is_taken_back_told_and_rests() -> None:
@@ -574,7 +574,7 @@ def test_what_an_agent_gave_up_is_taken_back_told_and_rests() -> None:
 
     assert reasons(outcome) == ["MoveFailed", "MoveBackOff"]
     assert [refused.given_up for refused in outcome.refusals] == [True, False]
-    assert "it came no nearer" in outcome.refusals[0].refusal.message
+    assert "no progress" in outcome.refusals[0].refusal.message
     assert outcome.journal.moves == ()
     assert outcome.agent_moves == {}
     assert not outcome.journal, "there is nothing that would have to be put back"

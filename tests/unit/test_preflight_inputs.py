@@ -144,11 +144,11 @@ def test_a_look_that_can_leave_nothing_behind_says_why_and_what_helps(
     told = message.read_text()
     assert told in capsys.readouterr().out
     assert "No space left on device" in told
-    assert "Way out: free space" in told
+    assert "To resolve: free space" in told
     assert "Error(" not in told
 
 
 def test_a_clearance_is_not_believed_where_the_look_left_nothing(tmp_path: Path) -> None:
     node = main._Preflight(Layout(str(tmp_path)), None, [])  # type: ignore[arg-type]
-    with pytest.raises(main.RefusedError, match="Way out: delete the pod"):
+    with pytest.raises(main.RefusedError, match="To resolve: delete the pod"):
         node.answered()

@@ -1,1 +1,1 @@
-"""The agent's own broker: what it says of its log dirs, and the few things that are asked of it."""
+"""The agent's connection to a broker: reads its log dirs and sends a few requests."""

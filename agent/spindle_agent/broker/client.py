@@ -1,4 +1,4 @@
-"""What is asked of a broker, in our own words."""
+"""Requests to a broker, with responses as plain data classes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,24 +15,24 @@ from kafka.protocol.metadata import MetadataRequest
 from spindle.cluster.view import CORDONED, LOG_DIRS_RATE
 from spindle_agent.broker.connection import BrokerConnection, BrokerError
 
-_DESCRIBE_LOG_DIRS: Final = 4  # versions that Kafka 4.x has and that hold all we need
+_DESCRIBE_LOG_DIRS: Final = 4  # a version that Kafka 4.x has and that contains everything needed
 _ALTER_LOG_DIRS: Final = 2
 _DESCRIBE_CONFIGS: Final = 4
 _METADATA: Final = 12
-_TOPICS_AT_ONCE: Final = 100  # an answer is taken apart in the event loop
+_TOPICS_AT_ONCE: Final = 100  # responses are decoded in the event loop
 _BROKER: Final = 4  # resource type
-_DYNAMIC_BROKER: Final = 2  # where a value comes from: this broker's own dynamic one
+_DYNAMIC_BROKER: Final = 2  # ConfigSource: this broker's own dynamic config
 
 Replica = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A replica that is being copied into a dir (Kafka calls it future).
+    """A replica that is being copied into a dir (Kafka's "future" replica, KIP-113).
 
     Attributes:
-        size: bytes that are there already.
-        lag: offsets that it is behind the original.
+        size: bytes copied so far.
+        lag: number of offsets by which it is behind the original.
     """
 
     size: int
@@ -41,11 +41,11 @@ class Copy:
 
 @dataclass(frozen=True)
 class LogDir:
-    """One log dir as its broker tells it.
+    """One log dir as its broker reports it.
 
     Attributes:
         error: Kafka's error code, 0 for none; 56 for an offline dir.
-        total_bytes, usable_bytes: of its file system; None where the broker does not say.
+        total_bytes, usable_bytes: of its file system; None if the broker does not report them.
     """
 
     path: str
@@ -68,16 +68,16 @@ class KafkaClient:
         self.wire.close()
 
     async def log_dirs(self) -> tuple[LogDir, ...]:
-        """All log dirs with what is on them."""
+        """All log dirs with their replicas."""
         answer = await self.wire.ask(DescribeLogDirsRequest(topics=None), _DESCRIBE_LOG_DIRS)
-        # An error at the top (no rights, say) must not look like "no log dirs".
+        # A top-level error (missing rights, for example) must not look like "no log dirs".
         _expect(getattr(answer, "error_code", 0) or 0, "DescribeLogDirs")
         return tuple(_log_dir(result) for result in answer.results)
 
     async def leaders(self, topics: Sequence[str]) -> tuple[str, dict[Replica, int]]:
-        """The cluster's id, and the broker that leads each partition of these topics, as this broker knows it.
+        """The cluster's id, and the leader of each partition of these topics, as this broker knows them.
 
-        Partitions that have no leader now are left out, and topics that are gone.
+        Partitions without a leader and deleted topics are left out.
         """
         found: dict[Replica, int] = {}
         start, cluster_id = 0, ""
@@ -99,13 +99,13 @@ class KafkaClient:
         return cluster_id, found
 
     async def move(self, moves: Mapping[Replica, str]) -> dict[Replica, str]:
-        """Have replicas copied to other dirs, or, given the dir where it is, a copy given up.
+        """Copy replicas to other dirs (AlterReplicaLogDirs); with the current dir of a replica its copy is cancelled.
 
         Args:
             moves: replica → path of the dir.
 
         Returns:
-            those that were refused, with the reason.
+            Replicas that were refused, with the reason.
         """
         if not moves:
             return {}
@@ -135,7 +135,7 @@ class KafkaClient:
         """The broker's own dynamic throttle for moves between its dirs; None if none is set.
 
         Args:
-            dirs: its log dirs. A broker with a cordon of a dir that it does not have tells no throttle, and so nothing is known of it.
+            dirs: its log dirs. A broker with a cordon of a dir that it does not have reports no throttle, so the throttle is unknown.
         """
         keys = [LOG_DIRS_RATE, CORDONED]
         resource = DescribeConfigsRequest.DescribeConfigsResource(_BROKER, self._broker, keys)
@@ -155,17 +155,17 @@ class KafkaClient:
 
 
 def hidden(cordon: str | None, dirs: Sequence[LogDir]) -> None:
-    """Raise BrokerError if a cordon has a broker tell no throttle (`KafkaConfig.validateCordonedLogDirs`)."""
+    """Raise BrokerError if a cordon makes the broker report no throttle (`KafkaConfig.validateCordonedLogDirs`)."""
     cordoned = {path.strip() for path in (cordon or "").split(",")} - {"", "*"}
     gone = sorted(cordoned - {each.path for each in dirs})
     if gone:
         raise BrokerError(
-            f"it tells no throttle while {', '.join(gone)} is cordoned, a dir that it does not have"
+            f"it reports no throttle while a dir is cordoned that it does not have: {', '.join(gone)}"
         )
 
 
 def offline(dirs: Sequence[LogDir]) -> list[str]:
-    """Paths of the dirs that the broker has given up."""
+    """Paths of the dirs that the broker has taken offline."""
     return [each.path for each in dirs if each.error]
 
 

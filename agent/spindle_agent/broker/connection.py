@@ -1,7 +1,7 @@
 """One connection to one broker.
 
-Only the library's encoding is used: its clients hold a thread, look for other brokers by themselves, and have calls that
-do not end. Here one broker is asked one thing at a time, and each answer comes in time or the connection is given up.
+Only the library's encoding is used: its clients need a thread, discover other brokers by themselves, and have calls without
+a time-out. Here one broker gets one request at a time, and if the response is not in time, the connection is closed.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ _CHUNK: Final = 64 * 1024
 
 
 class BrokerError(Exception):
-    """The broker did not answer, or not as it should."""
+    """The broker did not answer, or returned an error."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where a broker is and what opens it; PEM."""
+    """A broker's address and the credentials for it (PEM)."""
 
     host: str
     port: int
@@ -33,7 +33,7 @@ class Access:
     key: bytes
 
     def context(self) -> ssl.SSLContext:
-        """A client context. The key goes through an anonymous file in memory, never a disk. Raises OSError, ValueError."""
+        """A TLS client context. The key passes through an anonymous file in memory, never through a disk. Raises OSError, ValueError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(cadata=self.authority.decode())
         descriptor = os.memfd_create("client", os.MFD_CLOEXEC)
@@ -46,14 +46,14 @@ class Access:
 
 
 class BrokerConnection:
-    """Asks one broker; connects when needed, and again after a failure."""
+    """Sends requests to one broker; connects when needed and reconnects after a failure."""
 
     def __init__(self, access: Access, timeout: float) -> None:
-        """Not connected yet.
+        """Create the connection without connecting.
 
         Args:
-            access: where and with what.
-            timeout: seconds that an answer may take, connecting included.
+            access: address and credentials.
+            timeout: seconds for a response, including the connect.
         """
         self.access = access
         self._timeout = timeout
@@ -61,7 +61,7 @@ class BrokerConnection:
         self._protocol: Any = None
 
     async def ask(self, request: Any, version: int) -> Any:
-        """Send a request, return its answer. Raises BrokerError."""
+        """Send a request and return its response. Raises BrokerError."""
         try:
             async with asyncio.timeout(self._timeout):
                 reader, writer = await self._connected()
@@ -83,7 +83,7 @@ class BrokerConnection:
             self.close()
             raise BrokerError(str(error) or type(error).__name__) from error
         except BaseException:
-            self.close()  # cancelled in between: what comes next would be the answer to this
+            self.close()  # cancelled in between: the next data would be the response to this request
             raise
 
     def close(self) -> None:

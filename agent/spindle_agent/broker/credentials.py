@@ -1,6 +1,6 @@
-"""The agent's certificates, one for each cluster, all for the one key that never leaves it.
+"""The agent's certificates, one per cluster, all for the one key that never leaves the agent.
 
-The operator signs them, and puts them into a ConfigMap for each cluster in the agents' namespace: nothing in it is secret.
+The operator signs them and stores them in a ConfigMap per cluster in the agents' namespace; they are not secret.
 """
 
 import time
@@ -15,7 +15,7 @@ _FRESH: Final = 60.0  # seconds after which the ConfigMap is read again
 
 
 class Credentials:
-    """Certificates by cluster, read anew now and then; the former ones while the API server is away."""
+    """Certificates by cluster, reread from time to time; the last ones known while the API server is unreachable."""
 
     def __init__(self, kube: Kube, namespace: str, node: str, key: AgentKey) -> None:
         self._kube = kube
@@ -25,10 +25,10 @@ class Credentials:
         self._known: dict[tuple[str, str], tuple[float, tuple[bytes, bytes, bytes]]] = {}
 
     async def of(self, namespace: str, cluster: str) -> tuple[bytes, bytes, bytes]:
-        """Authority, certificate and key.
+        """CA, certificate and key.
 
         Raises:
-            ApiError: they were never read, and cannot be read now.
+            ApiError: they were never read and cannot be read now.
             LookupError: there is no certificate for this agent's key yet.
         """
         name = names.agent_certificates(namespace, cluster)
@@ -49,14 +49,14 @@ class Credentials:
         return made
 
     def doubt(self, namespace: str, cluster: str) -> None:
-        """Read it again with the next question: the broker did not take it, or is not there."""
+        """Reread it with the next request, because the broker rejected it or cannot be reached."""
         known = self._known.get((namespace, cluster))
         if known is not None:
             self._known[namespace, cluster] = time.monotonic() - _FRESH, known[1]
 
     def _parts(self, data: Mapping[str, str]) -> tuple[bytes, bytes, bytes] | None:
         authority, certificate = (str(data.get(key) or "") for key in (names.AGENT_AUTHORITIES, self._node))
-        # After a restart the certificate of the former key may still stand there.
+        # After a restart the ConfigMap may still hold the certificate of the former key.
         if not authority or not self._key.fits(certificate):
             return None
         return authority.encode(), certificate.encode(), self._key.private

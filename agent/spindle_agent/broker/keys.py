@@ -1,6 +1,6 @@
-"""The key that an agent keeps to itself, and what it asks certificates with.
+"""The agent's private key and its certificate signing request.
 
-The library that makes them would cost the agent some 9 MB for as long as it lives, so a process of its own makes them, once:
+The library that creates them would cost the agent about 9 MB of memory permanently, so a separate process creates them once:
 ``python -m spindle_agent.broker.keys <node>`` writes key and signing request to its output, a pipe.
 """
 
@@ -16,19 +16,19 @@ from typing import Final
 
 from spindle.cluster import names
 
-_SECONDS: Final = 120.0  # on a node that is short of processor time imports take long
+_SECONDS: Final = 120.0  # on a node that is short of CPU imports take long
 _BEGINS: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
 _PUBLIC: Final = "PUBLIC KEY"
 
 
 @dataclass(frozen=True)
 class AgentKey:
-    """One key of elliptic curves, P-256.
+    """One elliptic-curve key (P-256).
 
     Attributes:
         private: PEM, PKCS 8; kept out of the repr.
-        request: signing request in the name of the agent on this node, PEM.
-        public: SubjectPublicKeyInfo, DER: it stands so in every certificate for this key (RFC 5280).
+        request: certificate signing request in the name of this node's agent, PEM.
+        public: SubjectPublicKeyInfo, DER, as contained in every certificate for this key (RFC 5280).
     """
 
     private: bytes = field(repr=False)
@@ -44,14 +44,14 @@ class AgentKey:
 
 
 def load_or_make(node: str, file: Path | None) -> AgentKey:
-    """The key in a file, or else a new one, which is kept there.
+    """Load the key from a file, or create one and store it there.
 
     Args:
-        node: whose agent this is.
-        file: in memory (a tmpfs), where it outlives a container that is started again; None to keep it nowhere.
+        node: name of the agent's node.
+        file: path in memory (a tmpfs), where the key survives a container restart; None to store it nowhere.
 
     Raises:
-        OSError, subprocess.SubprocessError, ValueError: none can be made.
+        OSError, subprocess.SubprocessError, ValueError: no key can be created.
     """
     if file is not None:
         with contextlib.suppress(OSError, ValueError):
@@ -60,7 +60,7 @@ def load_or_make(node: str, file: Path | None) -> AgentKey:
     made = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=_SECONDS).stdout
     key = parse(made)
     if file is not None:
-        with contextlib.suppress(OSError):  # then it is kept nowhere
+        with contextlib.suppress(OSError):  # then it is not stored
             file.unlink(missing_ok=True)
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as out:
@@ -69,18 +69,18 @@ def load_or_make(node: str, file: Path | None) -> AgentKey:
 
 
 def parse(text: bytes) -> AgentKey:
-    """What `make` made. Raises ValueError: it is something else."""
+    """Parse the output of `make`. Raises ValueError if it is not that."""
     private, begins, rest = text.partition(_BEGINS)
     request, ends, public = rest.partition(f"-----BEGIN {_PUBLIC}-----".encode())
     if not (private and begins and ends):
-        raise ValueError("there is no key")
+        raise ValueError("it contains no key")
     encoded = public.replace(f"-----END {_PUBLIC}-----".encode(), b"")
     return AgentKey(private, begins + request, base64.b64decode(encoded))
 
 
 def make(node: str) -> bytes:
-    """A new key, its signing request and its public part, all PEM."""
-    # Only in the process that makes one: see above.
+    """Create a key; returns the key, its signing request and its public key, all PEM."""
+    # Imported only in the process that creates a key, see above.
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415

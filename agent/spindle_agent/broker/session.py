@@ -1,4 +1,4 @@
-"""Keeps asking one broker for its log dirs, and has its moves seen to."""
+"""Polls one broker's log dirs, and runs its moves and samples."""
 
 import asyncio
 import logging
@@ -21,11 +21,9 @@ log = logging.getLogger(__name__)
 Name = tuple[str, str]
 
 EVERY: Final = 10.0
-_WHILE_MOVING: Final = (0.5, 5.0)  # the least and the most, in between as what an answer costs allows
-_COST: Final = (
-    20.0  # times what an answer took: no broker spends more than a twentieth of its time on our questions
-)
-_FRESH: Final = 30.0  # seconds for which an answer about a log dir counts
+_WHILE_MOVING: Final = (0.5, 5.0)  # minimum and maximum; in between it depends on the cost of a response
+_COST: Final = 20.0  # times the duration of a response: a broker spends at most a twentieth of its time on the agent's requests
+_FRESH: Final = 30.0  # seconds for which a response about a log dir is valid
 _TIMEOUT: Final = 5.0
 
 
@@ -42,16 +40,16 @@ class BrokerSession:
         felt: Callable[[], Mapping[str, Pressure]] = dict,
         sampler: Sampler | None = None,
     ) -> None:
-        """Nothing is known of the broker yet.
+        """Create the session of one broker.
 
         Args:
-            name: of the KafkaBroker.
-            options: where brokers are reached.
-            credentials: what opens them.
-            mover: of its replicas.
-            changed: called when the broker said something new.
-            felt: path of a log dir → what its disk feels now; disks that cannot be looked at are left out.
-            sampler: takes samples of it; None for nobody.
+            name: namespace and name of the KafkaBroker.
+            options: addresses of brokers.
+            credentials: certificates for brokers.
+            mover: moves the broker's replicas between its dirs.
+            changed: called when the broker reported something new.
+            felt: path of a log dir → current I/O pressure of its disk; disks that cannot be inspected are left out.
+            sampler: takes samples of the broker; None for no samples.
         """
         self._name = name
         self._options = options
@@ -68,7 +66,7 @@ class BrokerSession:
         self.sampler = sampler
 
     def wants(self, spec: Mapping[str, Any]) -> None:
-        """The KafkaBroker's spec as it is now."""
+        """Take over the KafkaBroker's current spec."""
         keys = ("moves", "throttleBytesPerSecond", "throttleBytesPerSecondMin", "cluster", "id")
         news = [key for key in keys if spec.get(key) != self._spec.get(key)]
         self._spec = spec
@@ -79,21 +77,21 @@ class BrokerSession:
             self._wake.set()
 
     def error_of(self, log_dir: str, now: float) -> int | None:
-        """What the broker says of a log dir: 0 or Kafka's error code; None if it was not asked lately."""
+        """The broker's error code for a log dir, 0 if it is healthy; None if there is no recent response."""
         if self._asked_at is None or now - self._asked_at > _FRESH:
             return None
         return next((each.error for each in self._dirs if each.path == log_dir), None)
 
     def log_dir(self, path: str) -> LogDir | None:
-        """A log dir as the broker told it last; None if it did not."""
+        """A log dir from the broker's last response; None if it is not in it."""
         return next((each for each in self._dirs if each.path == path), None)
 
     def answered(self, now: float) -> bool:
-        """Whether the broker answered lately."""
+        """Whether the broker answered recently."""
         return self._asked_at is not None and now - self._asked_at <= _FRESH
 
     async def run(self) -> None:
-        """Ask for ever."""
+        """Poll until cancelled."""
         backoff = Backoff(first=1.0, longest=EVERY)
         try:
             while True:
@@ -109,7 +107,7 @@ class BrokerSession:
                 self._link.close()
 
     async def _round(self, backoff: Backoff) -> float:
-        """Ask once; returns the seconds until the next time."""
+        """Poll once; returns the seconds until the next poll."""
         try:
             link = await self._connected()
             began = time.monotonic()
@@ -131,18 +129,18 @@ class BrokerSession:
         return min(most, max(least, _COST * took)) if self.mover.busy else EVERY
 
     async def access(self) -> Access:
-        """Where the broker is, and what opens it.
+        """The broker's address and the credentials for it.
 
         Raises:
-            ApiError: the certificate was never read, and cannot be read now.
-            LookupError: there is none.
+            ApiError: the certificate was never read and cannot be read now.
+            LookupError: there is no certificate yet.
         """
         namespace, cluster = self._name[0], str(self._spec["cluster"])
         host = self._options.host_of(namespace, cluster, int(self._spec["id"]))
         return Access(host, self._options.broker_port, *await self._credentials.of(namespace, cluster))
 
     def doubt(self) -> None:
-        """The certificate may be why something did not work: it is to be read again."""
+        """Reread the certificate, because it may be the cause of a failure."""
         self._credentials.doubt(self._name[0], str(self._spec.get("cluster")))
 
     async def _connected(self) -> KafkaClient:
@@ -154,9 +152,9 @@ class BrokerSession:
         return self._link
 
     def _note(self, problem: str) -> None:
-        """Log what is new: a broker that is down says the same thing many times."""
+        """Log a problem when it changes, because a broker that is down fails the same way many times."""
         if problem and problem != self._problem:
-            log.info("%s/%s: the broker cannot be asked: %s", *self._name, problem)
+            log.info("%s/%s: the broker cannot be reached: %s", *self._name, problem)
         elif self._problem and not problem:
             log.info("%s/%s: the broker answers", *self._name)
         self._problem = problem

@@ -1,1 +1,1 @@
-"""Moves of replicas between the dirs of one broker, as ``spec.moves`` asks for them."""
+"""Moves of replicas between the log dirs of one broker, as requested by ``spec.moves``."""

@@ -1,7 +1,7 @@
-"""What to do next about the moves that are wanted, from what the broker shows; nothing is asked or done here.
+"""Decides the next steps for the requested moves from the broker's state. Sends no requests.
 
-Where a move stands is Kafka's to say: a copy that exists is under way, a replica that is in its dir has arrived. What is
-remembered besides (which copies are ours, when one last came nearer) is small, and most of it stands in the status too.
+Kafka's state decides how far a move is: an existing future replica is a running copy, a replica in its target dir has arrived. The additional
+state (which copies Spindle started, when one last made progress) is small, and most of it is in the status too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,23 +14,23 @@ from spindle_agent.moves.progress import Move, Progress, State
 
 AT_ONCE: Final = 2  # copies per broker
 
-Limit = Callable[[int], int]  # size of a file system → bytes above which nothing may be moved in
+Limit = Callable[[int], int]  # size of a file system → used bytes above which nothing may be moved in
 
 
 def nine_tenths(total: int) -> int:
-    """The limit where none is told."""
+    """The default limit."""
     return total * 9 // 10
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What comes next.
+    """The next steps.
 
     Attributes:
-        progress: of every move that is wanted, in order, and of those no longer wanted whose copy is still there.
-        cancel: replica → dir where it is; to be asked for before anything begins.
+        progress: of every requested move, in order, and of moves no longer requested whose copy still exists.
+        cancel: replica → its current dir; to be requested before any move starts.
         begin: moves to start now.
-        busy: paths of the dirs that are copied from and to just now, whoever asked for it.
+        busy: paths of the dirs that are currently copied from or to, including copies started by others.
     """
 
     progress: Mapping[Move, Progress]
@@ -46,14 +46,14 @@ def decide(
     now: float,
     limit: Limit = nine_tenths,
 ) -> Decision:
-    """What to cancel and what to begin.
+    """Decide what to cancel and what to start.
 
     Args:
-        moves: that are wanted, in order; of those that leave one dir, the first is begun first.
-        known: of all moves that were wanted before, too.
-        dirs: all log dirs of the broker as it tells them now.
+        moves: requested moves in order; of those that leave the same dir, the first starts first.
+        known: progress of all moves, including those requested before.
+        dirs: all log dirs of the broker as it currently reports them.
         now: seconds of the monotonic clock.
-        limit: how full a dir may become by what is moved in (rule 4).
+        limit: maximum usage of a target dir ("no overfull target", docs/safety.md).
     """
     board = _Board(dirs, now, limit)
     progress: dict[Move, Progress] = {}
@@ -68,7 +68,7 @@ def decide(
             continue
         if not any(other.replica == move.replica and other.to_dir == move.to_dir for other in moves):
             cancel |= board.back(move.replica)
-            progress[move] = replace(known[move], message="No longer wanted.")
+            progress[move] = replace(known[move], message="No longer requested.")
     begin, full = board.startable(moves, progress, cancel)
     for move, why in full.items():
         progress[move] = progresses.waits(progress[move], why)
@@ -76,12 +76,12 @@ def decide(
 
 
 class _Board:
-    """What the broker shows, by replica."""
+    """The broker's state by replica."""
 
     def __init__(self, dirs: Sequence[LogDir], now: float, limit: Limit) -> None:
         self._now, self._limit = now, limit
         gone = ", ".join(sorted(offline(dirs)))
-        self._held = f"The broker refuses moves while {gone} is offline." if gone else ""
+        self._held = f"The broker refuses moves while it has an offline log dir ({gone})." if gone else ""
         self._live = {each.path: each for each in dirs if not each.error}
         self._home: dict[Replica, tuple[str, int]] = {
             replica: (each.path, size) for each in dirs for replica, size in each.replicas.items()
@@ -94,7 +94,7 @@ class _Board:
         return self._copies[replica][0] if replica in self._copies else None
 
     def back(self, replica: Replica) -> dict[Replica, str]:
-        """What to ask for so that a copy is given up."""
+        """The request that cancels a replica's copy."""
         home = self._home.get(replica)
         return {replica: home[0]} if home is not None else {}
 
@@ -102,7 +102,7 @@ class _Board:
         homes = {self._home[replica][0] for replica in self._copies if replica in self._home}
         return frozenset(homes | {path for path, _ in self._copies.values()})
 
-    # How far one move is
+    # State of one move
 
     def stands(self, move: Move, before: Progress) -> Progress:
         home, copy = self._home.get(move.replica), self._copies.get(move.replica)
@@ -111,24 +111,26 @@ class _Board:
         if before.state is State.FAILED:
             return before
         if home is None:
-            return progresses.waits(before, self._held or "The broker shows the replica on none of its dirs.")
+            return progresses.waits(
+                before, self._held or "The broker reports the replica on none of its log dirs."
+            )
         before = replace(before, size=home[1])
         if copy is not None and copy[0] == move.to_dir:
             made = progresses.copying(before, copy[1], self._now)
             why = self._fills(move, made)
             return progresses.failed(made, why) if why and made.state is State.COPYING else made
         if copy is not None:
-            return progresses.waits(before, f"A copy of it to {copy[0]} is under way.")
+            return progresses.waits(before, f"A copy of it to {copy[0]} is running.")
         if self._held:
             return progresses.waits(before, self._held)
         if move.to_dir not in self._live:
             return progresses.failed(before, f"The broker has no log dir {move.to_dir}.")
         if before.state is not State.QUEUED:
-            return progresses.refused(before, "its copy vanished", self._now)
+            return progresses.refused(before, "its copy disappeared", self._now)
         return before if self._now < before.not_before else replace(before, message="")
 
     def _fills(self, move: Move, made: Progress) -> str:
-        """Why a copy must not go on: its dir has been filled by something else. Half of what is beyond the limit is kept free."""
+        """Why a copy must be cancelled: something else has filled its target dir. Half of the space above the limit is kept free."""
         target = self._live.get(move.to_dir)
         if target is None or target.total_bytes is None or target.usable_bytes is None:
             return ""
@@ -137,24 +139,24 @@ class _Board:
         if used + self._to_come(move.to_dir) <= last:
             return ""
         left = max(0, (made.size or 0) - (made.copied or 0))
-        return f"Given up: {move.to_dir} fills; {left} bytes are still to come, {target.usable_bytes} of {target.total_bytes} are free."
+        return f"Cancelled: {move.to_dir} is too full; {left} bytes are left to copy, {target.usable_bytes} of {target.total_bytes} bytes are free."
 
     def _to_come(self, path: str, without: frozenset[Replica] = frozenset()) -> int:
-        """Bytes that copies under way still bring to a dir."""
+        """Bytes that running copies will still add to a dir."""
         return sum(
             max(0, self._home[replica][1] - copy.size)
             for replica, (to, copy) in self._copies.items()
             if to == path and replica in self._home and replica not in without
         )
 
-    # What begins
+    # Moves to start
 
     def startable(
         self, moves: Sequence[Move], progress: Mapping[Move, Progress], cancel: Mapping[Replica, str]
     ) -> tuple[tuple[Move, ...], dict[Move, str]]:
-        """The next moves to begin, within what may run at once, and those that have to wait for room, with the reason.
+        """The next moves to start, up to the number of parallel copies, and those that must wait for space, with the reason.
 
-        None begins while a dir is offline (rule 6). What frees the fullest dir comes first: what leaves it already counts as gone.
+        No move starts while a dir is offline ("no conflicting move", docs/safety.md). Moves that free the fullest dir come first; replicas that are leaving it count as gone.
         """
         if self._held:
             return (), {}
@@ -174,7 +176,7 @@ class _Board:
             free = [m for m in able if m.replica not in taken and m.replica in self._home and m not in full]
             if not free:
                 break
-            # max() takes the first of equals, so the given order holds among those that leave one dir.
+            # max() returns the first of equals, which keeps the order of moves that leave the same dir.
             move = max(free, key=lambda m: self._fill(self._home[m.replica][0], leaving))
             home, size = self._home[move.replica]
             why = self._no_room(move, size, incoming[move.to_dir])
@@ -188,7 +190,7 @@ class _Board:
         return tuple(chosen), full
 
     def _fill(self, path: str, leaving: Mapping[str, int]) -> float:
-        """The share of a dir that is in use once what leaves it is gone; 0 where that is not known."""
+        """Used share of a dir without the replicas that are leaving it; 0 if unknown."""
         found = self._live.get(path)
         if found is None or not found.total_bytes or found.usable_bytes is None:
             return 0.0
@@ -203,6 +205,6 @@ class _Board:
         if used + incoming + size <= limit:
             return ""
         return (
-            f"It waits for room: {move.to_dir} would hold {used + incoming + size} bytes of {target.total_bytes}, "
-            f"and more than {limit} may not be moved in."
+            f"It waits for space: {move.to_dir} would hold {used + incoming + size} of {target.total_bytes} bytes, "
+            f"but moves may fill it to {limit} bytes only."
         )

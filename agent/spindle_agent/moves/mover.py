@@ -1,7 +1,7 @@
-"""Carries out what `decide` and `pace` say, for one broker.
+"""Carries out the decisions of `decide` and `pace` for one broker.
 
-How fast its copies may be it says in the status, and the operator sets the throttle (`spindle.moves.between_dirs`): none begins
-before there is one. A throttle that somebody else has set counts.
+The agent reports the copy rate that it wants in the status, and the operator sets the throttle (`spindle.moves.between_dirs`). No copy starts
+without a throttle. A throttle set by a user is respected.
 """
 
 import logging
@@ -21,17 +21,21 @@ from spindle_agent.moves.progress import Move, Progress, State
 
 log = logging.getLogger(__name__)
 
-_UNTHROTTLED: Final = "It waits for the operator to set the throttle of this broker's moves."
-_SILENCE: Final = 30.0  # seconds between two looks after which copies are not blamed for them
+_UNTHROTTLED: Final = (
+    "It waits until the operator has set the throttle for moves between this broker's log dirs."
+)
+_SILENCE: Final = (
+    30.0  # seconds between two polls above which a lack of progress does not count against the copies
+)
 
 
 @dataclass(frozen=True)
 class MoveOrders:
-    """What the operator wants of a broker's moves: its part of the KafkaBroker's spec.
+    """The operator's settings for a broker's moves, from the KafkaBroker's spec.
 
     Attributes:
-        bounds: bytes per second for all moves together; None for no throttle.
-        refuse_percent, refuse_free: a dir takes nothing that would fill it above so many per cent, or leave fewer bytes free.
+        bounds: minimum and maximum bytes per second for all moves together; None for no throttle.
+        refuse_percent, refuse_free: a move must not fill its target dir above this percentage, or leave fewer bytes free.
     """
 
     moves: tuple[Move, ...] = ()
@@ -40,7 +44,7 @@ class MoveOrders:
     refuse_free: int = 0
 
     def limit(self, total: int) -> int:
-        """Bytes above which a file system of this size takes nothing."""
+        """Maximum used bytes of a target file system of this size."""
         return min(total * self.refuse_percent // 100, total - self.refuse_free)
 
 
@@ -50,7 +54,7 @@ def read_orders(spec: Mapping[str, Any]) -> MoveOrders:
     thresholds = spec.get("thresholds") or {}
     try:
         free = quantity.whole((thresholds.get("free") or {}).get("rejectMoves") or 0)
-    except ValueError:  # the percentage alone counts then; the operator tells of it
+    except ValueError:  # then only the percentage counts; the operator reports the error
         free = 0
     return MoveOrders(
         moves=progress.wanted(spec),
@@ -61,38 +65,38 @@ def read_orders(spec: Mapping[str, Any]) -> MoveOrders:
 
 
 class Mover:
-    """The moves of one broker. All that matters survives it: in Kafka, in the spec and in the status."""
+    """The moves of one broker. All essential state is in Kafka, in the spec and in the status."""
 
     def __init__(self, name: str, observed: Mapping[str, Any]) -> None:
-        """A mover that goes on where another one left off.
+        """Create a mover that continues where the previous one stopped.
 
         Args:
-            name: of the broker, for the log.
-            observed: the status as it stands.
+            name: name of the broker, for the log.
+            observed: the current ``status.observed``.
         """
         self._name = name
         self._known: dict[Move, Progress] = progress.remembered(observed, time.monotonic())
         self._orders = MoveOrders(tuple(self._known))
-        self._former = between_dirs.record(observed)  # what an agent of an earlier version has set
+        self._former = between_dirs.record(observed)  # set by an agent of an earlier version
         self._pace = Pace(between_dirs.wanted(observed))
         self._looked_at: float | None = None
         self._complained: frozenset[str] = frozenset()
         self._clock = time.time() - time.monotonic()
-        self.throttle: int | None = None  # bytes per second that are wanted now
+        self.throttle: int | None = None  # requested bytes per second
         self.ready = True
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything to do or to put back."""
+        """Whether there is anything to do or to restore."""
         return progress.under_way(self._known) or self._former is not None
 
     @property
     def moves(self) -> Mapping[Move, Progress]:
-        """How far each is."""
+        """Progress of each move."""
         return self._known
 
     def wants(self, wanted: MoveOrders) -> None:
-        """What the operator asks for now."""
+        """Take over the operator's current settings."""
         self._orders = wanted
 
     def fields(self) -> dict[str, Any]:
@@ -114,13 +118,13 @@ class Mover:
         felt: Mapping[str, Pressure],
         tell: Callable[[], None],
     ) -> None:
-        """Look where all moves are and do what comes next. Raises BrokerError.
+        """Update all moves and carry out the next steps. Raises BrokerError.
 
         Args:
-            link: the broker.
-            dirs: what it said of its log dirs a moment ago.
-            felt: path of a log dir → what its disk feels; those that nothing is known of may be left out.
-            tell: to be called when there is something new for the status.
+            link: connection to the broker.
+            dirs: its log dirs as just reported.
+            felt: path of a log dir → I/O pressure of its disk; unknown ones may be left out.
+            tell: called when the status has to be updated.
         """
         now = time.monotonic()
         if self._looked_at is not None and now - self._looked_at > _SILENCE:
@@ -149,10 +153,10 @@ class Mover:
         self._known |= {move: progress.waits(self._known[move], _UNTHROTTLED) for move in moves}
 
     async def _give_up(self, link: KafkaClient, decision: Decision) -> None:
-        """Cancel copies; a broker that turns that down is asked again each time, but complained of once."""
+        """Cancel copies. If the broker refuses, the request is repeated, but logged only once."""
         answers = (await link.move(decision.cancel)).items() if decision.cancel else ()
         found = frozenset(
-            f"{topic}-{partition} cannot be given up: {why}" for (topic, partition), why in answers
+            f"{topic}-{partition} cannot be cancelled: {why}" for (topic, partition), why in answers
         )
         for complaint in sorted(found - self._complained):
             log.warning("%s: the copy of %s", self._name, complaint)
@@ -166,7 +170,7 @@ class Mover:
             why = no.get(move.replica)
             if why is None:
                 log.info(
-                    "%s: %s-%d goes from %s to %s", self._name, *move.replica, move.from_dir, move.to_dir
+                    "%s: moving %s-%d from %s to %s", self._name, *move.replica, move.from_dir, move.to_dir
                 )
                 self._known[move] = progress.begun(before, now)
             else:
@@ -176,20 +180,20 @@ class Mover:
     async def _throttled(
         self, link: KafkaClient, dirs: Sequence[LogDir], felt: Mapping[str, Pressure], busy: Iterable[str]
     ) -> bool:
-        """Say how fast the copies are to be; returns whether moves may begin."""
+        """Report the wanted copy rate; returns whether moves may start."""
         bounds = self._orders.bounds if progress.under_way(self._known) else None
         if bounds is None and self._former is None:
             self.throttle = None
             return True
         current = await link.throttle(dirs)
         if self._former is not None and not self._former.standing(current):
-            self._former = None  # put back, or replaced by what is on the operator's record
+            self._former = None  # restored, or replaced by the operator's record
         now = time.monotonic()
         if self.throttle is not None and current != str(self.throttle):
-            self._pace.holds(now)  # the last rate is not set yet, and says nothing of the next one
+            self._pace.holds(now)  # the last rate is not in effect yet, so it is no basis for the next one
         self.throttle = self._pace.next(bounds, felt, busy, now)
         if self.throttle is not None and current != str(self.throttle):
-            log.debug("%s: throttle of moves between dirs: %s, to be %s", self._name, current, self.throttle)
+            log.debug("%s: throttle of moves between dirs: %s, wanted %s", self._name, current, self.throttle)
         return bounds is None or current is not None
 
     def _log_changes(self, decision: Decision) -> None:

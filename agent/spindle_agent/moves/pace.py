@@ -1,4 +1,4 @@
-"""How fast a broker may copy between its dirs just now: steered inside the bounds that the operator gave."""
+"""The rate at which a broker may copy between its dirs, controlled within the operator's bounds."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,13 +6,13 @@ from spindle.moves.rate_control import PERIOD, Pressure, RateBounds, highest, st
 
 
 class Pace:
-    """One broker's rate. It begins with the upper bound, or where an agent before this one had got to."""
+    """One broker's rate. It starts at the upper bound, or at the rate that a previous agent had reached."""
 
     def __init__(self, rate: int | None = None) -> None:
-        """A pace.
+        """Create the rate control.
 
         Args:
-            rate: bytes per second that are on record; None for none.
+            rate: recorded bytes per second; None for none.
         """
         self._rate = rate
         self._stepped_at: float | None = None
@@ -24,9 +24,9 @@ class Pace:
         """Bytes per second from now on; None for no throttle.
 
         Args:
-            bounds: as they are wanted; None for no throttle.
-            felt: path of a log dir → what its disk feels.
-            busy: paths of the dirs that are copied from and to; without any the rate stays.
+            bounds: minimum and maximum; None for no throttle.
+            felt: path of a log dir → I/O pressure of its disk.
+            busy: paths of the dirs that are copied from or to; without any the rate is unchanged.
             now: seconds of the monotonic clock.
         """
         if bounds is None:
@@ -35,7 +35,7 @@ class Pace:
         rate = bounds.keep(bounds.most if self._rate is None else self._rate)
         touched = list(busy)
         if touched and self._stepped_at is None:
-            self._stepped_at = now  # what is measured is of the time before the first copy
+            self._stepped_at = now  # the measurement is from the time before the first copy
         elif touched and self._stepped_at is not None and now - self._stepped_at >= PERIOD:
             self._stepped_at = now
             self.felt = highest(felt.get(path, Pressure.CALM) for path in touched)
@@ -44,9 +44,9 @@ class Pace:
         return rate
 
     def holds(self, now: float) -> None:
-        """The last rate is not in force yet: its time begins when it is."""
+        """The last rate is not in effect yet; its interval starts when it is."""
         self._stepped_at = now
 
     def rests(self) -> None:
-        """Nothing is copied any more: the next copies begin anew."""
+        """Nothing is copied any more; the next copies start again at the upper bound."""
         self._rate, self._stepped_at, self.felt = None, None, Pressure.CALM

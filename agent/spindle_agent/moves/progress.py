@@ -1,4 +1,4 @@
-"""Moves that are wanted, and how far each is: as it is known here, and as the status tells it."""
+"""The requested moves and their progress, in memory and in the status."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,14 +9,14 @@ from typing import Any, Final
 from spindle_agent.broker.client import Copy, Replica
 
 GIVE_UP: Final = 600.0  # seconds without progress
-ATTEMPTS: Final = 5  # refusals by the broker after which a move has failed
+ATTEMPTS: Final = 5  # refusals by the broker after which a move fails
 _RETRY: Final = 10.0  # seconds after a refusal, times the number of refusals
 _WINDOW: Final = 30.0  # seconds over which a rate is averaged
-_APART: Final = 2.0  # seconds between the looks that are kept for that
+_APART: Final = 2.0  # seconds between the samples that are kept for the rate
 
 
 class State(StrEnum):
-    """How far a move is."""
+    """State of a move."""
 
     QUEUED = "Queued"
     COPYING = "Copying"
@@ -35,18 +35,18 @@ class Move:
 
     @property
     def replica(self) -> Replica:
-        """What is moved."""
+        """The replica to move."""
         return self.topic, self.partition
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at a copy.
+    """One observation of a copy.
 
     Attributes:
         at: seconds of the monotonic clock.
-        copied: bytes that were there.
-        left: bytes that were missing.
+        copied: bytes copied.
+        left: bytes left to copy.
     """
 
     at: float
@@ -56,15 +56,15 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What is known of one move. Times are seconds of the monotonic clock.
+    """Progress of one move. Times are seconds of the monotonic clock.
 
     Attributes:
         size, copied, lag: bytes of the original and of the copy, and offsets between them; None while unknown.
-        nearest: the fewest bytes that were missing, and the smallest lag, so far; None before the first look.
-        nearer_at: when the copy last came nearer to its end, or began.
-        attempts: how often the broker refused.
-        not_before: when to try again.
-        samples: looks at the copy, from half a minute ago until now.
+        nearest: smallest number of missing bytes and smallest lag so far; None before the first observation.
+        nearer_at: when the copy last made progress, or started.
+        attempts: number of refusals by the broker.
+        not_before: time of the next attempt.
+        samples: observations of the copy in the last half minute.
     """
 
     state: State = State.QUEUED
@@ -80,13 +80,13 @@ class Progress:
 
     @property
     def rate(self) -> float | None:
-        """Bytes per second that were copied lately; None if that is not known yet."""
+        """Recent bytes per second; None if not known yet."""
         span = self._span()
         return None if span is None else max(0, self.samples[-1].copied - self.samples[0].copied) / span
 
     @property
     def ends_at(self) -> float | None:
-        """When it ends if it goes on so; None if that is not known, or if it comes no nearer."""
+        """Estimated end; None if unknown or without progress."""
         span = self._span()
         if span is None:
             return None
@@ -105,7 +105,7 @@ def wanted(spec: Mapping[str, Any]) -> tuple[Move, ...]:
 
 
 def remembered(observed: Mapping[str, Any], now: float) -> dict[Move, Progress]:
-    """What ``status.observed.moves`` says of moves that an agent before this one has taken on."""
+    """Moves of a previous agent, from ``status.observed.moves``."""
     return {
         _move(each): Progress(
             state=State(each["state"]),
@@ -124,47 +124,47 @@ def _move(entry: Mapping[str, Any]) -> Move:
 
 
 def begun(progress: Progress, now: float) -> Progress:
-    """After the broker agreed to begin."""
+    """Progress after the broker accepted the move."""
     return replace(
         progress, state=State.COPYING, message="", copied=0, nearest=None, nearer_at=now, samples=()
     )
 
 
 def refused(progress: Progress, reason: str, now: float) -> Progress:
-    """After the broker refused to begin."""
+    """Progress after the broker refused the move."""
     attempts = progress.attempts + 1
     if attempts >= ATTEMPTS:
         return failed(
             replace(progress, attempts=attempts), f"The broker refused it {attempts} times: {reason}."
         )
     return replace(
-        waits(progress, f"The broker refused it: {reason}. It is tried again."),
+        waits(progress, f"The broker refused it: {reason}. The agent tries it again."),
         attempts=attempts,
         not_before=now + _RETRY * attempts,
     )
 
 
 def failed(progress: Progress, why: str) -> Progress:
-    """Given up. Whether, and when, it is tried again is for whoever asked for it to say."""
+    """The move has failed. The operator decides whether and when to request it again."""
     return replace(progress, state=State.FAILED, message=why, samples=())
 
 
 def waits(progress: Progress, why: str) -> Progress:
-    """Not begun, for a reason."""
+    """Not started, with the reason."""
     return replace(progress, state=State.QUEUED, message=why, copied=None, lag=None, nearest=None, samples=())
 
 
 def arrived(progress: Progress, size: int) -> Progress:
-    """Done, whatever was known."""
+    """The move is done, regardless of its previous state."""
     return replace(
         progress, state=State.DONE, message="", size=size, copied=size, lag=None, nearest=None, samples=()
     )
 
 
 def copying(before: Progress, copy: Copy, now: float) -> Progress:
-    """One look at a copy that grows; given up if it has come no nearer to its end for long.
+    """Progress after an observation of a running copy; fails if it made no progress for too long.
 
-    Nearer is what counts, not larger: a log that is written to faster than it is copied never ends.
+    The remaining bytes count, not the copied ones: the copy of a log that is written faster than it is copied never ends.
     """
     size = before.size or 0
     left, lag = max(0, size - copy.size), max(0, copy.lag)
@@ -182,22 +182,22 @@ def copying(before: Progress, copy: Copy, now: float) -> Progress:
     )
     if now - made.nearer_at < GIVE_UP:
         return made
-    speed = f", {made.rate:.0f} bytes per second of late" if made.rate else ""
+    speed = f", recently at {made.rate:.0f} bytes per second" if made.rate else ""
     return failed(
         made,
-        f"Given up: it came no nearer to its end for {GIVE_UP / 60:.0f} minutes; {copy.size} of {size} bytes are copied{speed}.",
+        f"Cancelled: no progress for {GIVE_UP / 60:.0f} minutes; {copy.size} of {size} bytes are copied{speed}.",
     )
 
 
 def excused(known: Mapping[Move, Progress], seconds: float) -> dict[Move, Progress]:
-    """After a time in which nobody could look: it counts for nothing."""
+    """After a time without observations, which does not count as lack of progress."""
     return {move: replace(each, nearer_at=each.nearer_at + seconds) for move, each in known.items()}
 
 
 def _sampled(samples: tuple[Sample, ...], latest: Sample) -> tuple[Sample, ...]:
     if samples and latest.copied < samples[-1].copied:
-        return (latest,)  # it was begun again
-    # The latest look always counts; of those before it one every few seconds is enough.
+        return (latest,)  # it was started again
+    # The latest observation always counts; of the earlier ones one every few seconds is enough.
     kept = samples[:-1] if len(samples) > 1 and samples[-1].at - samples[-2].at < _APART else samples
     return (*(each for each in kept if latest.at - each.at <= _WINDOW), latest)
 
@@ -205,11 +205,11 @@ def _sampled(samples: tuple[Sample, ...], latest: Sample) -> tuple[Sample, ...]:
 def entries(
     moves: Iterable[Move], progress: Mapping[Move, Progress], clock: float = 0.0
 ) -> list[dict[str, Any]]:
-    """``status.observed.moves``; moves that are given up stay in it while their copy is there.
+    """``status.observed.moves``; cancelled moves stay in it while their copy exists.
 
     Args:
-        moves: that are wanted, in order.
-        progress: of these and others.
+        moves: requested moves in order.
+        progress: of these and other moves.
         clock: seconds since the epoch at second 0 of the monotonic clock.
     """
     shown = dict.fromkeys((*moves, *progress))
@@ -217,7 +217,7 @@ def entries(
 
 
 def under_way(progress: Mapping[Move, Progress]) -> bool:
-    """Whether anything is left to do."""
+    """Whether any move is unfinished."""
     return any(each.state in (State.QUEUED, State.COPYING) for each in progress.values())
 
 
@@ -242,5 +242,5 @@ def _entry(move: Move, progress: Progress, clock: float) -> dict[str, Any]:
 def _stamp(seconds: float) -> str | None:
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):  # thousands of years: nobody waits for that
+    except (OverflowError, ValueError, OSError):  # an end thousands of years from now
         return None

@@ -1,4 +1,4 @@
-"""Preflight: the init containers of a Kafka pod. Looks at the disks, formats on a clearance, hands over to Kafka.
+"""Preflight: the init containers of a Kafka pod. Inspects the disks, formats cleared ones, and hands over to Kafka.
 
-Standard library and `spindle.disks` only, so that a pod's start waits for nothing but its disks.
+Uses only the standard library and `spindle.disks`, so that a pod's start waits only for its disks.
 """

@@ -1,4 +1,4 @@
-"""Facts about a mounted file system that need no privilege: its UUID, its mount, its size."""
+"""Properties of a mounted file system that can be read without privileges: UUID, mount, size."""
 
 import array
 import errno
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-# Requests and layouts from Linux's uapi headers (fs.h, xfs_fs.h, ext4.h, btrfs.h).
+# ioctl requests and layouts from Linux's uapi headers (fs.h, xfs_fs.h, ext4.h, btrfs.h).
 _FS_IOC_GETFSUUID: Final = 0x80111500  # struct fsuuid2 {u8 len; u8 uuid[16]}; from Linux 6.9
 _XFS_IOC_FSGEOMETRY_V1: Final = 0x80705864  # 112 bytes, the UUID at 64
 _EXT4_IOC_GETFSUUID: Final = 0x8008662C  # struct fsuuid {u32 len; u32 flags; u8 uuid[len]}; from Linux 6.0
@@ -25,7 +25,7 @@ class Mount:
     """One line of mountinfo.
 
     Attributes:
-        id: of this mount; another one at the same path has another.
+        id: id of this mount; a later mount at the same path has a different id.
         device: ``major:minor`` of the file system.
     """
 
@@ -38,9 +38,9 @@ class Mount:
 
 
 def fs_uuid(fd: int) -> str | None:
-    """UUID of the file system that an open folder lies on.
+    """UUID of the file system of an open folder.
 
-    Where the kernel gives none, its fsid serves (``fsid-…``, on ext4 made from the UUID); None if there is neither.
+    If the kernel reports none, its fsid is used (``fsid-…``, on ext4 derived from the UUID); None if there is neither.
     """
     for request, size, offset, prepare in (
         (_FS_IOC_GETFSUUID, 17, 1, b""),
@@ -63,7 +63,7 @@ def fs_uuid(fd: int) -> str | None:
 
 
 def mount_at(path: str, mountinfo: str = "/proc/self/mountinfo") -> Mount | None:
-    """The topmost mount whose mount point is this very path."""
+    """The topmost mount whose mount point is exactly this path."""
     found = None
     for line in Path(mountinfo).read_text().splitlines():
         before, _, after = line.partition(" - ")
@@ -81,7 +81,7 @@ def mount_at(path: str, mountinfo: str = "/proc/self/mountinfo") -> Mount | None
 
 
 def device_number(device: int) -> str:
-    """``major:minor`` as lsblk shows it."""
+    """``major:minor`` as in lsblk."""
     return f"{os.major(device)}:{os.minor(device)}"
 
 

@@ -1,4 +1,4 @@
-"""What preflight hands to Kafka's container: final configuration, scripts, the metrics agent, the list of disks."""
+"""Files that preflight passes to Kafka's container: final configuration, scripts, the metrics agent, the list of disks."""
 
 import os
 import shlex
@@ -17,7 +17,7 @@ _COPIED: Final = ("start.sh", "ready.sh", "log4j2.properties", "jmx.yaml")
 
 
 def hand_over(layout: Layout, node: Node, disks: list[Expected]) -> None:
-    """Write everything that ``start.sh`` needs; an earlier try's files are replaced."""
+    """Write everything that ``start.sh`` needs; files of an earlier attempt are replaced."""
     folder = Path(layout.handover_dir)
     data = resources.files("spindle_agent.preflight").joinpath("data")
     for name in _COPIED:
@@ -38,7 +38,7 @@ def hand_over(layout: Layout, node: Node, disks: list[Expected]) -> None:
 
 
 def write_format_args(layout: Layout, node: Node) -> None:
-    """Arguments of Kafka's StorageTool for a controller of the first quorum, one a line."""
+    """Arguments of Kafka's StorageTool for a controller of the initial quorum, one per line."""
     voters = ",".join(f"{v.id}@{v.host}:{v.port}:{v.directory_id}" for v in node.voters)
     arguments = [
         "format",
@@ -55,7 +55,7 @@ def write_format_args(layout: Layout, node: Node) -> None:
 
 
 def _environment(layout: Layout, node: Node) -> str:
-    """Assignments that a shell reads; what comes from the ConfigMap is a word there and never a command."""
+    """Shell variable assignments; values from the ConfigMap are quoted, so that they are never commands."""
     values = {
         "ROLE": node.role,
         "DISKS_ROOT": layout.disks_root,

@@ -1,4 +1,4 @@
-"""What the pod tells preflight: the node's ConfigMap, and the pod's annotations through the downward API."""
+"""Inputs of preflight: the node's ConfigMap, and the pod's annotations through the downward API."""
 
 import json
 import os
@@ -21,7 +21,7 @@ _SINGLE: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 
 @dataclass(frozen=True)
 class Voter:
-    """One member of the quorum at birth."""
+    """One voter of the initial quorum."""
 
     id: int
     host: str
@@ -31,11 +31,11 @@ class Voter:
 
 @dataclass(frozen=True)
 class Node:
-    """What ``node.json`` and ``server.properties`` say.
+    """Contents of ``node.json`` and ``server.properties``.
 
     Attributes:
-        properties: ``server.properties``, complete but for ``log.dirs``.
-        bind: address that the metrics listen on; empty for all.
+        properties: ``server.properties``, complete except for ``log.dirs``.
+        bind: address on which the metrics listen; empty for all addresses.
     """
 
     cluster_id: str
@@ -77,10 +77,10 @@ def read_node(layout: Layout) -> Node:
 
 
 def read_disks(layout: Layout, node: Node) -> list[Expected]:
-    """What the pod was made to find, from its annotation.
+    """The disks that the pod should find, from its annotation.
 
     Raises:
-        OSError, ValueError, KeyError: the annotation is missing or can't be read.
+        OSError, ValueError, KeyError: the annotation is missing or cannot be parsed.
     """
     return [
         Expected(
@@ -98,10 +98,10 @@ def read_disks(layout: Layout, node: Node) -> list[Expected]:
 
 
 def begin_look(layout: Layout) -> str:
-    """Invent what a clearance has to repeat, and leave it for the second init container; a look before this one is void by that.
+    """Create the nonce that a clearance must repeat, and store it for the second init container. This invalidates earlier inspections.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the nonce cannot be written.
     """
     nonce = os.urandom(_NONCE_BYTES).hex()
     (Path(layout.handover_dir) / _NONCE_FILE).write_text(nonce)
@@ -109,38 +109,38 @@ def begin_look(layout: Layout) -> str:
 
 
 def read_look(layout: Layout) -> InspectionId:
-    """The look that clearances have to answer.
+    """The inspection that clearances must refer to.
 
     Raises:
-        OSError, KeyError, ValueError: there was none, or the pod does not say who it is.
+        OSError, KeyError, ValueError: there was no inspection, or the pod's UID is missing.
     """
     nonce = (Path(layout.handover_dir) / _NONCE_FILE).read_text()
     pod_uid = os.environ[names.ENV_POD_UID]
     if not nonce or not pod_uid:
-        raise ValueError("the look at the disks left no nonce, or the pod has no UID")
+        raise ValueError("the disk inspection stored no nonce, or the pod has no UID")
     return InspectionId(nonce=nonce, pod_uid=pod_uid)
 
 
 def read_clearances(layout: Layout) -> list[Clearance]:
-    """The clearances that the operator has given so far; none while the annotation is missing or half written."""
+    """The clearances that the operator has issued so far; none while the annotation is missing or incomplete."""
     try:
         entries = json.loads(annotations(layout).get(names.ANN_CLEARANCE) or "[]")
         return [_clearance(entry) for entry in entries]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"the clearances can't be read: {error!r}", flush=True)  # noqa: T201 - an init container's log is its output
+        print(f"the clearances cannot be read: {error!r}", flush=True)  # noqa: T201 - an init container's log is its output
         return []
 
 
 def read_log_dirs(layout: Layout) -> DirList:
-    """The list of the broker's log dirs as the operator has it; `NO_LIST` if it gave none."""
+    """The operator's list of the broker's log dirs; `NO_LIST` if there is none."""
     return parse_list(annotations(layout).get(names.ANN_LOG_DIRS))
 
 
 def read_leaving(layout: Layout) -> frozenset[str]:
-    """Disks that are used only if a replica stands on them, as the operator has it now.
+    """Disks that are used only if they hold a replica, according to the operator.
 
     Raises:
-        OSError: the pod's annotations can't be read.
+        OSError: the pod's annotations cannot be read.
     """
     return frozenset(filter(None, annotations(layout).get(names.ANN_LEAVING, "").split(",")))
 
@@ -155,7 +155,7 @@ def annotations(layout: Layout) -> dict[str, str]:
 
 
 def unquote(text: str) -> str:
-    """Undo the escapes of a quoted Go string (its inside)."""
+    """Decode the escapes inside a quoted Go string."""
 
     def one(match: re.Match[str]) -> str:
         code = match[1] or match[2] or match[3]

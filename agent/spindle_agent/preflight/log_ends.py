@@ -1,4 +1,4 @@
-"""Reads from a partition's folder where its log ends."""
+"""Reads the end of a partition's log from its folder."""
 
 import os
 import re
@@ -12,11 +12,11 @@ from spindle_agent import volume
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log", re.ASCII)
 _EPOCHS: Final = "leader-epoch-checkpoint"
 _METADATA: Final = "partition.metadata"
-_MOST: Final = 1 << 20  # bytes of either
+_MOST: Final = 1 << 20  # maximum bytes of either file
 
 
 def find_log_end(folder: int, sizes: Mapping[str, int]) -> LogEnd | None:
-    """Where the log in a partition's folder ends; None where that cannot be read, or its files are not as Kafka leaves them.
+    """Where the log in a partition's folder ends; None if it cannot be read, or the files are not as Kafka writes them.
 
     Args:
         folder: descriptor of the folder.
@@ -34,7 +34,7 @@ def find_log_end(folder: int, sizes: Mapping[str, int]) -> LogEnd | None:
     if found is None:
         return None
     epoch, offset = max(epoch, found[0]), found[1]
-    # Of a log that had records somebody knows the epoch, unless its checkpoint was lost.
+    # A log that had records has a leader epoch, unless its checkpoint was lost.
     return LogEnd(of, epoch, offset) if epoch != NO_EPOCH or offset == 0 else None
 
 

@@ -1,4 +1,4 @@
-"""Look at disks without changing them, each in a thread of its own, so that one that hangs holds up no other."""
+"""Inspects disks without changing them, each in a separate thread, so that a hung disk does not block others."""
 
 import errno
 import os
@@ -19,11 +19,11 @@ from spindle_agent import volume
 from spindle_agent.preflight import filesystem
 
 PENDING_FILE: Final = f"{names.IDENTITY_FILE}.pending"
-PROBE_FILE: Final = ".spindle-probe"  # the agent's, which looks at the same disk at the same time
+PROBE_FILE: Final = ".spindle-probe"  # the agent's file; it probes the same disk at the same time
 _OWN_PROBE_FILE: Final = ".spindle-preflight"
 TIMEOUT_SECONDS: Final = 20.0
-_LARGEST_FILE: Final = 64 * 1024  # of the files that say whose disk it is
-# Of a folder: more than is ever looked for, and no more than fits into memory however many somebody has made.
+_LARGEST_FILE: Final = 64 * 1024  # maximum bytes of the identity files
+# Maximum names read from a folder: more than is ever needed, but limited if somebody created very many.
 _NAMES: Final = 10_000
 _NOT_STRANGERS: Final = {
     "lost+found", names.IDENTITY_FILE, PENDING_FILE, PROBE_FILE, _OWN_PROBE_FILE, names.LOG_SUBDIR, names.BALLAST_FILE,
@@ -37,10 +37,10 @@ _T = TypeVar("_T")
 def look_at_all(
     layout: Layout, disks: list[Expected], *, probe: bool, timeout: float = TIMEOUT_SECONDS
 ) -> dict[str, Found]:
-    """Look at all disks at once.
+    """Inspect all disks in parallel.
 
-    A disk that does not answer in ``timeout`` seconds is dead. ``probe`` writes and removes a small file on the disks
-    whose files name the cluster on record.
+    A disk that does not answer within ``timeout`` seconds counts as dead. ``probe`` writes and removes a small file on disks
+    whose identity files name the recorded cluster.
     """
     reference = os.stat(layout.disks_root).st_dev  # noqa: PTH116 - only the number is wanted
     return bounded(
@@ -55,7 +55,7 @@ def look_at_all(
 
 
 def bounded(work: dict[str, Callable[[], _T]], *, late: _T, timeout: float) -> dict[str, _T]:
-    """Run functions in daemon threads and take ``late`` for those that have not returned in time."""
+    """Run functions in daemon threads; the result is ``late`` for those that have not returned in time."""
     results: dict[str, _T] = {}
 
     def run(key: str, function: Callable[[], _T]) -> None:
@@ -76,19 +76,19 @@ def bounded(work: dict[str, Callable[[], _T]], *, late: _T, timeout: float) -> d
 
 
 def look(layout: Layout, disk: Expected, reference: int, *, probe: bool) -> Found:
-    """Look at one disk; ``reference`` is the device of the pod's own folders."""
+    """Inspect one disk; ``reference`` is the device of the pod's own folders."""
     whose = disk.cluster_id if probe else ""
     return look_at(layout.mount(disk.disk), reference, shared=disk.shared_filesystem, probe_if_of=whose)
 
 
 def look_at(mount: str, reference: int, *, shared: bool, probe_if_of: str = "") -> Found:
-    """Look at the volume at one path.
+    """Inspect the volume at one path.
 
     Args:
         mount: the path.
-        reference: the device that is there when nothing is mounted.
-        shared: look also where nothing is mounted.
-        probe_if_of: write and remove a small file, if all that says on the volume whose it is names this cluster; empty for never.
+        reference: the device of the path if nothing is mounted there.
+        shared: inspect the path even if nothing is mounted there.
+        probe_if_of: write and remove a small file if all identity files on the volume name this cluster; empty for never.
     """
     found = Found(mounted=False)
     try:
@@ -108,13 +108,13 @@ def look_at(mount: str, reference: int, *, shared: bool, probe_if_of: str = "") 
     except PermissionError:
         return replace(found, writable=False)
     except OSError as error:
-        # Whatever a mounted disk answers to a mere look is the disk's own trouble.
+        # Any error that a mounted disk returns for a read is a problem of the disk.
         return replace(found, mounted=True, error=os.strerror(error.errno or 0))
     return found
 
 
 def _tells_only(found: Found, cluster_id: str) -> bool:
-    """Whether a disk says whose it is, and names no cluster but this one."""
+    """Whether a disk has an identity, and it names only this cluster."""
     told = {each.cluster_id for each in (found.identity, found.pending, found.meta) if each is not None}
     kept = found.identity is not None or found.meta is not None
     return bool(cluster_id) and kept and told == {cluster_id} and found.garbled is None
@@ -142,12 +142,12 @@ def _about_filesystem(found: Found, mount: str, device: int) -> Found:
 
 
 def _may_write(folder: str) -> bool:
-    """Whether files can be made in a folder, as far as permissions go; a folder that is yet to be made counts."""
+    """Whether the permissions allow creating files in a folder; a folder that does not exist yet counts."""
     return os.access(folder, os.W_OK | os.X_OK) or not os.path.lexists(folder)
 
 
 def _source(mounted: filesystem.Mount | None) -> str | None:
-    """The mounted device, and the folder on it where not all of it is mounted."""
+    """The mounted device, with the folder on it if only a part is mounted."""
     if mounted is None:
         return None
     return mounted.source if mounted.root == "/" else f"{mounted.source}[{mounted.root}]"
@@ -163,7 +163,7 @@ def _about_contents(found: Found, root: int) -> Found:
         except volume.ForeignFileError as error:
             garbled.append(str(error.strerror))
         except ValueError as error:
-            garbled.append(f"{path.rpartition('/')[2]} can't be understood: {error}")
+            garbled.append(f"{path.rpartition('/')[2]} cannot be parsed: {error}")
         return None
 
     return replace(
@@ -180,11 +180,11 @@ def _about_contents(found: Found, root: int) -> Found:
 
 
 def _replicas(root: int) -> int:
-    """How many folders of the log dir may hold a replica; 0 without a log dir."""
+    """Number of folders in the log dir that may hold a replica; 0 without a log dir."""
     try:
         log = volume.open_folder(root, names.LOG_SUBDIR)
     except (FileNotFoundError, NotADirectoryError, volume.ForeignFileError):
-        return 0  # no disk of ours, and the verdict says so
+        return 0  # not a disk of this broker, which the verdict states
     try:
         with os.scandir(log) as entries:
             return sum(e.is_dir(follow_symlinks=False) and is_replica_folder(e.name) for e in entries)
@@ -193,7 +193,7 @@ def _replicas(root: int) -> int:
 
 
 def _in_log_dir(root: int) -> set[str]:
-    """What stands in the log dir; a link in its place counts as something, so that the disk is not taken for a blank one."""
+    """Names in the log dir; a link in place of the log dir counts as content, so that the disk does not count as blank."""
     try:
         return volume.names_in(root, names.LOG_SUBDIR, _NAMES)
     except volume.ForeignFileError as error:
@@ -201,7 +201,7 @@ def _in_log_dir(root: int) -> set[str]:
 
 
 def _probe(root: int) -> bool:
-    """Write, flush and remove a small file. A full disk counts as writable: that is not for preflight to judge."""
+    """Write, flush and remove a small file. A full disk counts as writable: preflight does not check free space."""
     try:
         file = volume.open_file(root, _OWN_PROBE_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:

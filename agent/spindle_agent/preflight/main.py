@@ -1,4 +1,4 @@
-"""``spindle-preflight inspect`` and ``spindle-preflight run``: the two init containers of a Kafka pod; and ``takeover``."""
+"""``spindle-preflight inspect`` and ``spindle-preflight run``, the two init containers of a Kafka pod; and ``takeover``."""
 
 import json
 import os
@@ -26,7 +26,7 @@ _REMIND_SECONDS: Final = 30.0
 
 @dataclass
 class _Disk:
-    """One disk as it stands at the moment."""
+    """One disk in its current state."""
 
     expected: Expected
     found: Found
@@ -34,7 +34,7 @@ class _Disk:
 
 
 class RefusedError(Exception):
-    """Kafka must not start; the text says why, and what a person can do about it."""
+    """Kafka must not start; the text says why and how to resolve it."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class _Preflight:
     formatted: list[str] = field(default_factory=list)
 
     def look(self, *, probe: bool) -> list[_Disk]:
-        """Look at all disks anew."""
+        """Inspect all disks again."""
         found = look.look_at_all(self.layout, self.expected, probe=probe)
         return [
             _Disk(disk, what, judge(disk, what))
@@ -54,10 +54,10 @@ class _Preflight:
         ]
 
     def run(self) -> list[_Disk]:
-        """Do all there is to do before Kafka may start; waits for clearances for as long as it takes.
+        """Prepare everything for Kafka's start; waits for clearances without a time-out.
 
         Raises:
-            RefusedError: a disk must not be used, and can't be left out either.
+            RefusedError: a disk must not be used, but cannot be left out either.
         """
         reminded = 0.0
         while True:
@@ -86,21 +86,21 @@ class _Preflight:
         return disks
 
     def answered(self) -> InspectionId:
-        """The look of this pod that a clearance has to answer.
+        """The inspection by this pod that a clearance must refer to.
 
         Raises:
-            RefusedError: it left nothing.
+            RefusedError: the inspection stored nothing.
         """
         try:
             return inputs.read_look(self.layout)
         except (OSError, KeyError, ValueError) as error:
             raise RefusedError(
-                f"what this pod's look at its disks left in its own folder cannot be read ({error}), so no clearance can be told from an old one. "
-                "Way out: delete the pod; its successor looks anew."
+                f"the result of this pod's disk inspection cannot be read from the pod's folder ({error}), so new and old clearances cannot be distinguished. "
+                "To resolve: delete the pod; its successor inspects the disks again."
             ) from error
 
     def check(self, disks: list[_Disk]) -> None:
-        """Whether Kafka may be started with these disks, once all are formatted.
+        """Check that Kafka may be started with these disks, once all are formatted.
 
         Raises:
             RefusedError: a disk must not be used, or one is missing.
@@ -111,18 +111,18 @@ class _Preflight:
             raise RefusedError(_without(missing))
 
     def newer(self, disks: list[_Disk]) -> DirList:
-        """The newest list of log dirs on the disks that are ours, if it is newer than the operator's."""
+        """The newest list of log dirs on this broker's disks, if it is newer than the operator's."""
         ours = (disk for disk in disks if (on := disk.found.identity) is not None and self.mine(on))
         found = newest(disk.found.log_dirs for disk in ours)
         given = inputs.read_log_dirs(self.layout)
         return found if found.generation > given.generation else NO_LIST
 
     def mine(self, on: Identity) -> bool:
-        """Whether a disk is of this very broker."""
+        """Whether a disk belongs to this broker."""
         return (on.cluster_id, on.node_id) == (self.node.cluster_id, self.node.node_id)
 
     def format(self, disk: _Disk) -> None:
-        """Make a blank disk ours."""
+        """Format a blank disk for this broker."""
         _say(
             f"formatting {disk.expected.disk}, file system {disk.found.fs_uuid}, as {disk.expected.directory_id}"
         )
@@ -135,13 +135,13 @@ class _Preflight:
         self.formatted.append(disk.expected.disk)
 
     def born_by_tool(self, disk: Expected) -> bool:
-        """Whether this is a member of the first quorum, whose disk holds more than a ``meta.properties`` at birth."""
+        """Whether this is a voter of the initial quorum, whose disk Kafka's tool formats with more than ``meta.properties``."""
         return self.node.controller and any(
             (voter.id, voter.directory_id) == (disk.node_id, disk.directory_id) for voter in self.node.voters
         )
 
     def finish(self, disks: list[_Disk]) -> None:
-        """Everything that needs no clearance."""
+        """Do everything that needs no clearance."""
         usable, given = [], inputs.read_log_dirs(self.layout)
         for disk in disks:
             if disk.judgement.verdict is PreflightVerdict.PLACEHOLDER:
@@ -154,13 +154,13 @@ class _Preflight:
         if not self.node.controller:
             prepare.prepare_metadata_dir(self.layout, self.node.cluster_id, self.node.node_id)
             for path in prepare.set_strays_aside(self.layout, usable):
-                _say(f"set aside {path}: a newer dir of this broker holds the partition too")
+                _say(f"renamed stray folder {path}: a newer dir of this broker holds the partition too")
         handover.hand_over(self.layout, self.node, self.expected)
 
 
 def main() -> None:
-    """Entry point; ends the process without waiting for threads that a hung disk keeps."""
-    # The first process of a container is deaf to signals that it does not handle, and this one may wait for days.
+    """Entry point; exits without waiting for threads that a hung disk blocks."""
+    # The first process of a container ignores signals without a handler, and this one may wait for days.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     command = sys.argv[1] if len(sys.argv) == 2 else ""
     layout = Layout(os.environ.get("SPINDLE_ROOT", ""))
@@ -178,9 +178,9 @@ def main() -> None:
 
 
 def inspect(layout: Layout) -> int:
-    """Report what is there. Changes nothing on a disk; what is wrong with one stands in the report.
+    """Report the state of the disks. Changes nothing on a disk; problems are part of the report.
 
-    It fails, with a sentence as the termination message, only where it cannot leave its nonce for preflight: the kubelet tries again.
+    It fails, with a termination message, only if it cannot store its nonce for preflight; the kubelet retries.
     """
     try:
         nonce = inputs.begin_look(layout)
@@ -195,21 +195,21 @@ def inspect(layout: Layout) -> int:
         text = report.render([_entry(disk) for disk in disks], preflight.newer(disks), nonce)
     except (OSError, ValueError, KeyError, TypeError) as error:
         text = report.render([])
-        _say(f"the disks could not be looked at: {error!r}")
+        _say(f"the disks could not be inspected: {error!r}")
     _say(text)
     _terminate(text)
     return 0
 
 
 def run(layout: Layout) -> int:
-    """Prepare the disks and hand over to Kafka; 1 and a sentence as the termination message if that must not be."""
+    """Prepare the disks and hand over to Kafka; returns 1 with a termination message if Kafka must not start."""
     try:
         preflight = _read(layout)
         disks = preflight.run()
     except RefusedError as refused:
         text = str(refused)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        text = f"preflight could not do its work: {error!r}"
+        text = f"preflight failed: {error!r}"
     else:
         _terminate(
             report.render(
@@ -224,13 +224,13 @@ def run(layout: Layout) -> int:
 
 
 def take_over(order: str) -> int:
-    """Carry out an order about another operator's volumes; 1 and why as the termination message if one is refused."""
+    """Convert another operator's volumes as requested; returns 1 with the reason as termination message if a volume is refused."""
     try:
         findings = takeover.carry_out(volumes.parse_order(order))
         text = volumes.report(findings)
         refused = any(finding.refusal for finding in findings)
     except (OSError, ValueError) as error:
-        text, refused = json.dumps({"refused": f"the volumes could not be handled: {error}"}), True
+        text, refused = json.dumps({"refused": f"the volumes could not be converted: {error}"}), True
     _say(text)
     _terminate(text)
     return 1 if refused else 0
@@ -280,33 +280,33 @@ def _entry(disk: _Disk, *, formatted: bool = False) -> Mapping[str, Any]:
 
 
 def _holds(disk: _Disk) -> bool:
-    """Whether a disk that was to be left out has to be used all the same: a replica came to stand on it."""
+    """Whether a disk that was to be left out must be used after all, because it now holds a replica."""
     return disk.judgement.verdict is PreflightVerdict.USE and disk.found.replicas > 0
 
 
 def _reminder(disk: _Disk) -> str:
-    """What is waited for."""
+    """What preflight is waiting for."""
     if disk.judgement.verdict is PreflightVerdict.USE:
-        return f"nothing stands on {disk.expected.disk}, which is to be left out: the operator makes the pod anew without it"
+        return f"{disk.expected.disk} holds no replicas and is to be left out: the operator recreates the pod without it"
     return f"{disk.judgement.reason} (file system {disk.found.fs_uuid}): {disk.judgement.way_out}"
 
 
 def _unwritten(error: OSError) -> str:
     return (
-        f"nothing can be written to the pod's own folder (an emptyDir on the node's file system): {error.strerror or error}. The disks were not "
-        "looked at. Way out: free space where the kubelet keeps its pods, or repair that file system; it is tried again by itself."
+        f"the pod's emptyDir (on the node's file system) cannot be written: {error.strerror or error}. The disks were not "
+        "inspected. To resolve: free space on the kubelet's file system, or repair it; preflight retries automatically."
     )
 
 
 def _sentence(judgement: Judgement) -> str:
-    return f"{judgement.reason}. Way out: {judgement.way_out}." if judgement.reason else ""
+    return f"{judgement.reason}. To resolve: {judgement.way_out}." if judgement.reason else ""
 
 
 def _without(missing: Mapping[str, str]) -> str:
     named = ", ".join(f"{name} (directory id {directory})" for name, directory in sorted(missing.items()))
     return (
-        f"this broker's disks name {named} among its log dirs, and it would start without: Kafka would make empty replicas of what is there. "
-        "Way out: delete the KafkaBroker's pod when its record names them; restore a newer backup of the claims."
+        f"this broker's disks list {named} among its log dirs, but the broker would start without it: Kafka would recreate the replicas there as empty ones. "
+        "To resolve: restore a newer backup of the claims, and delete the broker's pod when the KafkaBroker names these disks."
     )
 
 
@@ -319,7 +319,7 @@ def _terminate(text: str) -> None:
     try:
         path.write_bytes(text.encode()[: report.LIMIT])
     except OSError as error:
-        _say(f"no termination message: {error}")
+        _say(f"writing the termination message failed: {error}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What preflight writes on disks: the format of a cleared one, placeholders, and folders set aside."""
+"""What preflight writes on disks: formats of cleared disks, placeholders, renamed stray folders."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ from spindle_agent import volume
 from spindle_agent.preflight.log_ends import find_log_end
 from spindle_agent.preflight.look import PENDING_FILE
 
-# Written again and again while Kafka runs, and so telling when a dir was in use last.
+# Written regularly while Kafka runs, so their times show when a dir was last in use.
 _CHECKPOINTS: Final = (
     "replication-offset-checkpoint",
     "recovery-point-offset-checkpoint",
@@ -36,13 +36,13 @@ _CHECKPOINTS: Final = (
 )
 _USED_FILE: Final = "used-clearances"
 _LARGEST_META: Final = 64 * 1024
-_LONGEST_NAME: Final = 255  # bytes of a file name, as Kafka has it
+_LONGEST_NAME: Final = 255  # Kafka's limit for bytes of a file name
 
 
 def format_log_dir(layout: Layout, disk: Expected, found: Found) -> None:
-    """Make a blank disk a log dir; Kafka asks for nothing but its ``meta.properties``.
+    """Format a blank disk as a log dir; Kafka needs only ``meta.properties``.
 
-    That file comes first: with it the disk has its identity, without it it is still blank, and nothing lies between.
+    That file is written first: with it the disk has its identity, without it the disk is still blank; there is no state in between.
     """
     with volume.opened_root(layout.mount(disk.disk)) as root:
         _check_whose(root, disk)
@@ -53,9 +53,9 @@ def format_log_dir(layout: Layout, disk: Expected, found: Found) -> None:
 
 
 def begin_controller_format(layout: Layout, disk: Expected, found: Found) -> None:
-    """Mark a controller's disk for the format that Kafka's own tool does in Kafka's container.
+    """Mark a controller's disk for formatting by Kafka's storage tool in Kafka's container.
 
-    The mark is not yet the identity, so that a disk whose tool never ran can be told from one that lost its log.
+    The mark is not the identity, so that a disk whose tool never ran can be distinguished from one that lost its log.
     """
     with volume.opened_root(layout.mount(disk.disk)) as root:
         _check_whose(root, disk)
@@ -63,9 +63,9 @@ def begin_controller_format(layout: Layout, disk: Expected, found: Found) -> Non
 
 
 def adopt(layout: Layout, disk: Expected, found: Found, log_dirs: DirList = NO_LIST) -> None:
-    """Write our identity file on a disk whose ``meta.properties`` is ours already, if it isn't there.
+    """Write the identity file on a disk whose ``meta.properties`` belongs to this broker, if it is missing.
 
-    It is written anew where the list of the broker's log dirs in it is older than ``log_dirs``.
+    It is rewritten if its list of the broker's log dirs is older than ``log_dirs``.
     """
     newer = log_dirs.generation >= found.log_dirs.generation and log_dirs != found.log_dirs
     if found.identity is None or newer:
@@ -78,17 +78,15 @@ def adopt(layout: Layout, disk: Expected, found: Found, log_dirs: DirList = NO_L
 
 
 def place_placeholder(layout: Layout, disk: Expected) -> None:
-    """Put a regular file where a disk would be mounted: Kafka counts the dir as offline and starts."""
+    """Create a regular file at a disk's mount point: Kafka treats the dir as offline and starts."""
     path = Path(layout.mount(disk.disk))
     if path.is_dir():
-        path.rmdir()  # an empty mount point of an earlier try; anything else must not be touched
-    path.write_text(
-        "This disk is out of use. The file stands here so that Kafka takes its log dir as offline.\n"
-    )
+        path.rmdir()  # an empty mount point of an earlier attempt; anything else must not be touched
+    path.write_text("This disk is out of use. Because of this file Kafka treats the log dir as offline.\n")
 
 
 def prepare_metadata_dir(layout: Layout, cluster_id: str, node_id: int) -> None:
-    """A broker's metadata log lies on an emptyDir that is new with each pod."""
+    """Prepare a broker's metadata log dir, an emptyDir that is new with each pod."""
     log = Path(layout.metadata_log_dir)
     log.mkdir(exist_ok=True)
     with volume.opened_root(str(log)) as root:
@@ -106,14 +104,14 @@ def prepare_metadata_dir(layout: Layout, cluster_id: str, node_id: int) -> None:
 
 
 def set_strays_aside(layout: Layout, disks: Iterable[Expected]) -> list[str]:
-    """Rename partition folders that another, newer dir holds too; returns the paths that they had.
+    """Rename partition folders that a newer dir holds too; returns their former paths.
 
-    Kafka refuses to start on a stray folder whose name lacks the unique part in front of the suffix.
+    Kafka does not start with a stray folder whose name lacks the unique part before the suffix.
     """
     expected = {disk.disk: disk for disk in disks}
     held = {name: _partition_folders(layout, name) for name in expected}
     count = Counter(folder for folders in held.values() for folder in folders)
-    # Only what two dirs hold is looked into: a large broker has a hundred thousand files.
+    # Only partitions on two dirs are inspected: a large broker has a hundred thousand files.
     copies = [
         _copy(layout, disk, folder)
         for disk, folders in held.items()
@@ -131,22 +129,22 @@ def set_strays_aside(layout: Layout, disks: Iterable[Expected]) -> list[str]:
 
 
 def remember_used(layout: Layout, directory_id: str) -> None:
-    """Note that this pod has used the clearance for a directory id."""
+    """Record that this pod has used the clearance for a directory id."""
     with (Path(layout.handover_dir) / _USED_FILE).open("a") as file:
         file.write(directory_id + "\n")
 
 
 def used_clearances(layout: Layout) -> set[str]:
-    """Directory ids whose clearance this pod has used; the folder lives as long as the pod."""
+    """Directory ids whose clearance this pod has used; the folder exists as long as the pod."""
     path = Path(layout.handover_dir) / _USED_FILE
     return set(path.read_text().split()) if path.exists() else set()
 
 
 def _check_whose(root: int, disk: Expected) -> None:
-    """That the volume behind this very descriptor names no other cluster: it may be another one than was looked at.
+    """Check that the volume behind this descriptor names no other cluster; it may have been swapped since the inspection.
 
     Raises:
-        ValueError: it does, or cannot be understood.
+        ValueError: it names another cluster, or cannot be parsed.
         OSError: the disk cannot be read.
     """
     told = [
@@ -160,13 +158,13 @@ def _check_whose(root: int, disk: Expected) -> None:
     ]
     if other := [cluster_id for cluster_id in told if cluster_id != disk.cluster_id]:
         raise ValueError(
-            f"the volume of {disk.disk} names cluster {other[0]} by now (this is {disk.cluster_id}); nothing is written on it"
+            f"the volume of {disk.disk} now names cluster {other[0]} (this is {disk.cluster_id}); nothing is written on it"
         )
 
 
 @contextlib.contextmanager
 def _opened_log_dir(layout: Layout, disk: str, expected: Expected | None = None) -> Iterator[int]:
-    """A descriptor of a disk's log dir, which is to be ``expected`` if something is to be written. Raises OSError, ValueError."""
+    """A descriptor of a disk's log dir; for writing, ``expected`` is checked. Raises OSError, ValueError."""
     with volume.opened_root(layout.mount(disk)) as root:
         if expected is not None:
             _check_whose(root, expected)

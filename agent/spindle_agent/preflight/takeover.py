@@ -1,7 +1,7 @@
-"""``spindle-preflight takeover``: makes the volumes of one stopped node of another operator's ours, or puts them back.
+"""``spindle-preflight takeover``: converts the volumes of a stopped node of another operator to Spindle's layout, or back.
 
-A log dir is renamed in its place, so nothing is copied. All volumes are looked at before the first one is changed, each step is durable
-before the next one, and a run that was cut off is taken up where it was.
+A log dir is renamed in place, so nothing is copied. All volumes are inspected before the first one is changed, each step is durable
+before the next one, and an interrupted run can be continued.
 """
 
 import errno
@@ -17,13 +17,13 @@ from spindle.takeover import volumes
 from spindle.takeover.volumes import VolumeFinding, VolumeObservation, VolumeOrder, VolumePlace
 from spindle_agent import volume
 
-_LOCK: Final = ".lock"  # Kafka's, held as long as it runs
+_LOCK: Final = ".lock"  # Kafka's lock file, locked while Kafka runs
 _LARGEST: Final = 64 * 1024
 _OUR_META: Final = f"{names.LOG_SUBDIR}/{META_PROPERTIES}"
 
 
 def carry_out(order: VolumeOrder) -> list[VolumeFinding]:
-    """Do it; if one volume is refused none is changed."""
+    """Convert the volumes; if one is refused, none is changed."""
     judge = volumes.may_put_back if order.undo else volumes.may_take
     findings = [judge(order, place, look(place)) for place in order.places]
     if any(finding.refusal for finding in findings):
@@ -35,7 +35,7 @@ def carry_out(order: VolumeOrder) -> list[VolumeFinding]:
 
 
 def look(place: VolumePlace) -> VolumeObservation:
-    """What stands on a volume."""
+    """Inspect a volume."""
     path = Path(place.path)
     theirs, ours = path / place.folder, path / names.LOG_SUBDIR
     with volume.opened_root(place.path) as root:
@@ -63,7 +63,7 @@ def look(place: VolumePlace) -> VolumeObservation:
 
 @dataclass(frozen=True)
 class _Paths:
-    """A volume's parts that are moved."""
+    """The paths on a volume that are renamed."""
 
     root: Path
     folder: str
@@ -81,7 +81,7 @@ class _Paths:
         return self.root / names.LOG_SUBDIR
 
     def aside(self, place: VolumePlace, log: Path) -> tuple[Path, Path]:
-        """What does not go along, and where it is kept."""
+        """Files that do not belong to the new layout, and where they are kept."""
         if place.controller:
             return log / volumes.METADATA_FOLDER / "quorum-state", self.root / volumes.KEPT_VOTE
         return log / volumes.METADATA_FOLDER, self.root / volumes.KEPT_METADATA
@@ -117,7 +117,7 @@ def _put_back(place: VolumePlace) -> None:
 
 
 def _settle(*folders: Path) -> None:
-    """Have renames on the disk."""
+    """Make renames durable (fsync of the folders)."""
     for folder in folders:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -127,7 +127,7 @@ def _settle(*folders: Path) -> None:
 
 
 def _text(root: Path, path: str) -> str:
-    """A file that has to be there. Raises OSError."""
+    """Read a file that must exist. Raises OSError."""
     with volume.opened_root(str(root)) as opened:
         text = volume.read_text(opened, path, _LARGEST)
     if text is None:

@@ -1,1 +1,1 @@
-"""Looking at disks from processes of their own, so that a disk which never answers holds up nobody else."""
+"""Probes disks from separate processes, so that a disk that never answers blocks nothing else."""

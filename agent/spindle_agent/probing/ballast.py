@@ -1,7 +1,7 @@
-"""The ballast: a file beside the log dir that takes up room until the disk has next to none left.
+"""The ballast: a file next to the log dir that reserves space until the disk is almost full.
 
-It is deleted when less than its own size is free, and made again when four times as much is, so that it does not come and go. This
-is decided here, on the node, since the operator may be away when it counts.
+It is deleted when less than its own size is free, and recreated when four times its size is free, so that it does not oscillate. The
+agent decides this on the node, because the operator may be down at that time.
 """
 
 import os
@@ -12,22 +12,22 @@ from spindle_agent import volume
 from spindle_agent.probing.messages import Watch
 from spindle_agent.probing.probe import is_ours
 
-_AGAIN: Final = 4  # times its size must be free before it is made
+_AGAIN: Final = 4  # times its size must be free before it is created
 _NEW: Final = f"{names.BALLAST_FILE}.new"
 
 
 def keep(watch: Watch, *, full: bool = False) -> int:
-    """Make or delete a disk's ballast as is due, where the disk's identity is the one on record.
+    """Create or delete a disk's ballast as needed, if the disk has the recorded identity.
 
     Args:
-        watch: where, and how many bytes are wanted (0 for none).
-        full: nothing could be written for want of space.
+        watch: the disk, and the wanted bytes (0 for none).
+        full: a write failed because the disk is full.
 
     Returns:
-        bytes of ballast that stand now.
+        Bytes of ballast present now.
 
     Raises:
-        OSError: the disk's own trouble.
+        OSError: the disk returned an error.
     """
     root = os.open(watch.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -55,7 +55,7 @@ def _size(root: int) -> int:
 
 
 def _make(root: int, size: int) -> None:
-    """Under another name first: what stands under its own is whole."""
+    """Create it under another name first, so that the final file is always complete."""
     file = volume.open_file(root, _NEW, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         os.posix_fallocate(file, 0, size)

@@ -1,4 +1,4 @@
-"""How long the kernel's requests to each device take, from the counters in ``/proc/diskstats``."""
+"""Latency of the kernel's requests to each device, from the counters in ``/proc/diskstats``."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 WINDOW_SECONDS: Final = 10.0
-_SECTOR: Final = 512  # bytes, whatever the device's own blocks are
-_LEAST_REQUESTS: Final = 3  # in the window: fewer say nothing about a device
+_SECTOR: Final = 512  # bytes, independent of the device's block size
+_LEAST_REQUESTS: Final = 3  # requests in the window; fewer are not significant
 
 
 @dataclass(frozen=True)
 class Counters:
-    """Since the machine started: finished requests, the milliseconds that all of them took together, and how many wrote."""
+    """Since boot: completed requests, their total milliseconds, and the number of writes."""
 
     requests: int
     milliseconds: int
@@ -22,7 +22,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Since the machine started: finished reads and writes of one device, their bytes, and what all of each kind took together."""
+    """Since boot: completed reads and writes of one device, their bytes, and the total time of each kind."""
 
     reads: int
     read_bytes: int
@@ -46,12 +46,12 @@ def traffic(text: str) -> dict[str, Traffic]:
 
 
 def read_traffic(path: str = "/proc/diskstats") -> dict[str, Traffic]:
-    """The traffic of all devices up to now."""
+    """The traffic of all devices since boot."""
     return traffic(Path(path).read_text(encoding="ascii"))
 
 
 def parse(text: str) -> dict[str, Counters]:
-    """``major:minor`` → counters; reads, writes and, where the kernel tells them, flushes."""
+    """``major:minor`` → counters; reads, writes and, if the kernel reports them, flushes."""
     found = {}
     for line in text.splitlines():
         fields = line.split()
@@ -68,7 +68,7 @@ def parse(text: str) -> dict[str, Counters]:
 
 
 def read(path: str = "/proc/diskstats") -> dict[str, Counters]:
-    """The counters of all devices now."""
+    """The current counters of all devices."""
     return parse(Path(path).read_text(encoding="ascii"))
 
 
@@ -81,7 +81,7 @@ class Latencies:
         self._wrote: dict[str, tuple[float, int]] = {}
 
     def add(self, now: float, counters: Mapping[str, Counters], devices: Iterable[str]) -> None:
-        """Take a sample of the devices that matter."""
+        """Add a sample of the relevant devices."""
         sample = {name: counters[name] for name in devices if name in counters}
         self._samples.append((now, sample))
         known = self._wrote
@@ -93,7 +93,7 @@ class Latencies:
             self._samples.popleft()
 
     def of(self, device: str | None) -> float | None:
-        """Of one device; None where too little was asked of it."""
+        """Latency of one device; None with too few requests."""
         if device is None or len(self._samples) < 2:
             return None
         last = self._samples[-1][1].get(device)
@@ -106,9 +106,9 @@ class Latencies:
         return max(0, last.milliseconds - first.milliseconds) / requests
 
     def quiet(self, device: str | None) -> float | None:
-        """Seconds for which a device has finished neither a write nor a flush, as of the latest sample.
+        """Seconds since a device last completed a write or flush, as of the latest sample.
 
-        None for a device that has no counters. A device that is known for a moment only has been quiet for that moment.
+        None for a device without counters. A device that was just added has been quiet since then.
         """
         wrote = self._wrote.get(device or "")
         return None if wrote is None else self._samples[-1][0] - wrote[0]

@@ -1,7 +1,7 @@
-"""Where workers come from: a small process, forked before the agent has loaded anything large.
+"""The fork server, which starts workers: a small process, forked before the agent has loaded anything large.
 
-A worker is a copy of this process, and so costs a few megabytes; a copy of the agent would cost many times that, and an
-agent with threads cannot be forked safely anyway.
+A worker is a copy of this process and uses a few megabytes; a copy of the agent would use many times that, and an
+agent with threads cannot be forked safely.
 """
 
 import gc
@@ -17,13 +17,13 @@ from spindle_agent.probing.messages import LARGEST, Order, decode, encode
 from spindle_agent.scrub import worker as scrubber
 from spindle_agent.scrub.messages import Scrub
 
-# Bytes that one worker may take besides what it is forked with. It reads what somebody else has written, who may mean to take the memory from all disks of the
-# node: then it ends alone.
+# Bytes that one worker may use on top of the forked process. It reads untrusted data, which could be made to exhaust the memory of the workers of all
+# disks on the node: with the limit only this worker ends.
 _MEMORY: Final = 192 << 20
 
 
 class ForkServer:
-    """The agent's end. Made once, at the very start, while the process is small and has one thread."""
+    """The agent's side. Created once at the start, while the process is small and has one thread."""
 
     def __init__(self, channel: socket.socket, pid: int) -> None:
         self._channel = channel
@@ -31,9 +31,9 @@ class ForkServer:
 
     @classmethod
     def start(cls) -> Self:
-        """Fork the process that workers come from."""
+        """Fork the fork server."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        gc.freeze()  # what is there now is never collected, and so stays shared
+        gc.freeze()  # existing objects are never collected, so their memory stays shared
         pid = os.fork()
         if pid == 0:
             ours.close()
@@ -44,14 +44,14 @@ class ForkServer:
 
     @property
     def channel(self) -> socket.socket:
-        """Readable only when the other process has ended."""
+        """Becomes readable only when the fork server has ended."""
         return self._channel
 
     def spawn(self, order: Order) -> socket.socket:
-        """A worker for one disk, for probes or for scrubbing; the socket is the agent's end of its channel.
+        """Start a worker for one disk, for probes or for scrubbing; the socket is the agent's end of its channel.
 
         Raises:
-            OSError: the process that makes them is gone.
+            OSError: the fork server has ended.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -67,7 +67,7 @@ class ForkServer:
 
 def _serve(channel: socket.socket) -> NoReturn:
     """Fork a worker for each request; end when the agent does."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers: the kernel forgets them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # workers are not waited for: the kernel reaps them
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     while True:

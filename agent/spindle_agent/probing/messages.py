@@ -1,4 +1,4 @@
-"""What a worker and the agent say to each other, one JSON document per datagram.
+"""Messages between a worker and the agent, one JSON document per datagram.
 
 All times are seconds of the monotonic clock, which the processes of one machine share.
 """
@@ -17,15 +17,15 @@ LARGEST: Final = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """To the worker: what to look at.
+    """To the worker: the disk to probe.
 
     Attributes:
-        path: of the volume, as this process sees it.
-        cluster_id, node_id, disk, directory_id: what the identity file must say before anything is written. No file says an empty one: nothing is
-            written while the cluster's id is not known.
+        path: path of the volume, as this process sees it.
+        cluster_id, node_id, disk, directory_id: required contents of the identity file before anything is written. An empty cluster id never matches: nothing is
+            written while the cluster id is unknown.
         interval: seconds between two writes.
-        root: folder around all disks, on the node's own file system; empty for the folder around this one.
-        ballast: bytes of the file that is kept there as a last reserve; 0 for none.
+        root: folder around all disks, on the node's own file system; empty for the parent folder of this one.
+        ballast: bytes of the reserve file; 0 for none.
     """
 
     path: str
@@ -40,7 +40,7 @@ class Watch:
 
 @dataclass(frozen=True, kw_only=True)
 class Inspected:
-    """A whole look at the disk, sent when it may show something new."""
+    """Result of a full check of the disk, sent when it may contain something new."""
 
     at: float
     found: Found
@@ -48,13 +48,13 @@ class Inspected:
 
 @dataclass(frozen=True, kw_only=True)
 class QuickChecked:
-    """A cheap look.
+    """Result of a quick check.
 
     Attributes:
-        mounted: whether a file system of its own is at the path (or, where one is shared, the disk's identity).
-        readable: whether this process is allowed to look; if not, the rest says nothing.
-        errno: what the disk answered instead; 0 if it is well.
-        late: seconds by which the worker's own timers were late since it told last.
+        mounted: whether a separate file system is mounted at the path (or, on a shared file system, the disk's identity is there).
+        readable: whether this process has the permission to check; if not, the rest is meaningless.
+        errno: the disk's error; 0 if there is none.
+        late: seconds by which the worker's timers were late since its last report.
     """
 
     at: float
@@ -69,22 +69,22 @@ class QuickChecked:
 
 @dataclass(frozen=True, kw_only=True)
 class Began:
-    """A write begins; if nothing follows, it hangs."""
+    """A write starts; if nothing follows, it hangs."""
 
     at: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """A write has come back.
+    """A write has completed or failed.
 
     Attributes:
-        seconds: from the open to the last byte read back.
-        errno: why it failed; 0 if it did not.
+        seconds: from the open until the last byte was read back.
+        errno: error of the failure; 0 for success.
         doing: what failed: ``open``, ``write``, ``fsync`` or ``read``.
-        wrong: what was read back is not what was written.
-        skipped: nothing was written, since the disk does not carry the identity that it should.
-        ballast: bytes of the ballast that stands there; None if it was not looked for.
+        wrong: the data read back differs from the data written.
+        skipped: nothing was written, because the disk does not have the recorded identity.
+        ballast: present bytes of ballast; None if it was not checked.
     """
 
     at: float
@@ -97,17 +97,17 @@ class Probed:
 
 
 def well(checked: QuickChecked) -> bool:
-    """Whether a glance shows nothing odd."""
+    """Whether a quick check found no problem."""
     return checked.mounted and checked.readable and not checked.readonly and not checked.errno
 
 
 @dataclass(frozen=True, kw_only=True)
 class Remember:
-    """To the worker: a record of how full the disk was, to be kept on it.
+    """To the worker: a usage record to store on the disk.
 
     Attributes:
-        number, used, capacity, append, moved: as in `fill.records.Sample`.
-        directory_id: of the log dir that it is about.
+        number, used, capacity, append, moved: as in `usage.records.Sample`.
+        directory_id: directory id of the log dir.
     """
 
     directory_id: str
@@ -120,10 +120,10 @@ class Remember:
 
 @dataclass(frozen=True, kw_only=True)
 class Recalled:
-    """A piece of what was kept on the disk.
+    """A part of the usage records stored on the disk.
 
     Attributes:
-        records: as `fill.records` packs them, in Base64.
+        records: as packed by `usage.records`, in Base64.
     """
 
     directory_id: str
@@ -139,7 +139,7 @@ _KINDS: Final[dict[str, type[Any]]] = {
 
 
 def encode(message: Order | Remember | Report | Scrubbed) -> bytes:
-    """One datagram."""
+    """Encode a message as one datagram."""
     return json.dumps([type(message).__name__, asdict(message)], separators=(",", ":")).encode()
 
 
@@ -147,7 +147,7 @@ def decode(data: bytes) -> Any:
     """The message in a datagram.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a message.
     """
     try:
         name, fields = json.loads(data)
@@ -155,7 +155,7 @@ def decode(data: bytes) -> Any:
             fields["found"] = _found(fields["found"])
         return _KINDS[name](**fields)
     except (TypeError, KeyError) as error:
-        raise ValueError(f"no message: {error!r}") from error
+        raise ValueError(f"not a message: {error!r}") from error
 
 
 def _found(fields: dict[str, Any]) -> Found:

@@ -1,4 +1,4 @@
-"""The workers of all disks, as the agent's event loop sees them: what to watch goes in, reports come out."""
+"""The workers of all disks, managed by the agent's event loop: sends them the disks to watch and receives reports."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ Key = tuple[str, str, str]  # namespace and name of the KafkaBroker, name of the
 _RESPAWN_AFTER: Final = 1.0
 _STUCK_AFTER: Final = 3.0
 _READS_AT_ONCE: Final = 64
-_MOST_ABANDONED: Final = 8  # of one disk; each is a process that the kernel keeps until a disk answers
+_MOST_ABANDONED: Final = 8  # abandoned workers per disk; each is a process that exists until the disk answers
 
 
 @dataclass
@@ -41,7 +41,7 @@ class _Worker:
 
 
 class Pool:
-    """Starts, feeds and replaces workers. Lives in the event loop; never blocks, never touches a disk."""
+    """Starts, instructs and replaces workers. Runs in the event loop; never blocks and never accesses a disk."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class Pool:
         """An empty pool.
 
         Args:
-            fork_server: where workers come from.
-            on_report: is given each report, in order.
-            on_start: is told that reports are from another worker from now on.
+            fork_server: starts workers.
+            on_report: called with each report, in order.
+            on_start: called when a new worker reports on a disk from now on.
         """
         self._fork_server = fork_server
         self._on_report = on_report
@@ -64,7 +64,7 @@ class Pool:
         self._abandoned: dict[Key, int] = {}
 
     def set(self, wanted: Mapping[Key, Watch]) -> None:
-        """Watch these disks from now on, and no others."""
+        """Watch exactly these disks from now on."""
         self._wanted = dict(wanted)
         for key in self._workers.keys() - wanted.keys():
             self._end(key)
@@ -80,22 +80,22 @@ class Pool:
                 self._order(key, worker, watch)
 
     def again(self, key: Key) -> None:
-        """Look at a disk and write to it again, now."""
+        """Check a disk and write to it now."""
         worker = self._workers.get(key)
         if worker is not None:
             self._order(key, worker, worker.watch)
 
     def remember(self, key: Key, record: Remember) -> None:
-        """Have a record kept on a disk; it is lost if the disk has no worker just now, or one that does not listen."""
+        """Store a record on a disk; it is lost if the disk currently has no worker, or a hung one."""
         worker = self._workers.get(key)
         if worker is not None:
             with contextlib.suppress(OSError):
                 worker.channel.send(encode(record))
 
     def replace_stuck(self, now: float) -> None:
-        """Give a worker that hangs in a file system which is no longer mounted at its path a successor.
+        """Replace a worker that hangs in a file system that is no longer mounted at its path.
 
-        The mount table tells without asking the disk. On the same mount a successor would only hang beside it.
+        The mount table shows that without accessing the disk. On the same mount a new worker would hang too.
         """
         for key, worker in list(self._workers.items()):
             if worker.writing_since is None or now - worker.writing_since < _STUCK_AFTER:
@@ -106,14 +106,15 @@ class Pool:
             count = self._abandoned.get(key, 0)
             if count < _MOST_ABANDONED:
                 log.warning(
-                    "%s: another file system is mounted while a write to the former one hangs", "/".join(key)
+                    "%s: another file system is mounted while a write to the previous one hangs",
+                    "/".join(key),
                 )
                 self._abandoned[key] = count + 1
                 self._end(key)
                 self._start(key)
 
     def close(self) -> None:
-        """Let all workers end; one that hangs ends when its disk answers."""
+        """End all workers; a hung one ends when its disk answers."""
         self._wanted = {}
         for key in list(self._workers):
             self._end(key)
@@ -149,7 +150,7 @@ class Pool:
             except OSError:
                 data = b""
             if not data:
-                log.warning("the worker of %s has ended; starting another", "/".join(key))
+                log.warning("the worker of %s has ended; starting a new one", "/".join(key))
                 self._end(key)
                 asyncio.get_running_loop().call_later(_RESPAWN_AFTER, self._respawn, key)
                 return
@@ -161,9 +162,7 @@ class Pool:
         elif isinstance(report, Probed):
             worker.writing_since = None
         elif isinstance(report, Inspected) and worker.writing_since is None:
-            worker.mount = _mount(
-                worker.watch.path
-            )  # comes with each change, so this is what the next write is for
+            worker.mount = _mount(worker.watch.path)  # sent with each change, so the next write belongs to it
         self._on_report(key, report)
 
     def _respawn(self, key: Key) -> None:

@@ -1,7 +1,7 @@
-"""One probe: write a block, flush it, and read it back from the disk, not from memory.
+"""One probe: write a block, flush it, and read it back from the disk, not from the page cache.
 
-The file is kept and the same block is written again and again: that asks for no new space, so a full disk can be probed
-too, and changes nothing in the file system but one block.
+The file is kept and the same block is rewritten each time: that needs no new space, so a full disk can be probed
+too, and changes only one block of the file system.
 """
 
 import errno
@@ -16,25 +16,25 @@ from spindle_agent import volume
 from spindle_agent.preflight.look import PROBE_FILE
 from spindle_agent.probing.messages import Order, Probed, Watch
 
-BLOCK: Final = 4096  # what direct I/O needs to be aligned to, at most, on any disk in use
+BLOCK: Final = 4096  # largest alignment that direct I/O needs on current disks
 _IDENTITY_BYTES: Final = 64 * 1024
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 _NO_DIRECT_IO: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 
 def memory() -> mmap.mmap:
-    """A block of memory that direct I/O takes."""
+    """A block of memory suitable for direct I/O."""
     return mmap.mmap(-1, BLOCK)
 
 
 def probe(watch: Watch, block: mmap.mmap, back: mmap.mmap) -> Probed:
-    """Probe a disk if its identity is the one on record; blocks for as long as the disk likes.
+    """Probe a disk if it has the recorded identity; blocks until the disk answers.
 
-    Everything goes through one descriptor of the volume's root, so that what is written to is what was asked for its
-    identity, even if the disk is swapped in between.
+    Everything uses one descriptor of the volume's root, so that the write goes to the volume whose identity was
+    checked, even if the disk is swapped in between.
 
     Args:
-        watch: what to look at.
+        watch: the disk to probe.
         block, back: anonymous memory of ``BLOCK`` bytes each, to write from and to read into.
     """
     attempt = _Attempt(watch, block, back)
@@ -61,7 +61,7 @@ def probe(watch: Watch, block: mmap.mmap, back: mmap.mmap) -> Probed:
 
 
 def is_ours(root: int, watch: Order) -> bool:
-    """Whether the volume behind a descriptor of its root carries the identity on record; raises OSError."""
+    """Whether the volume behind a descriptor of its root has the recorded identity. Raises OSError."""
     file = volume.open_file(root, names.IDENTITY_FILE)
     try:
         identity = parse_identity(os.read(file, _IDENTITY_BYTES).decode(errors="replace"))
@@ -83,7 +83,7 @@ def is_ours(root: int, watch: Order) -> bool:
 
 
 class _Attempt:
-    """One attempt, which knows what it is doing when it fails."""
+    """One attempt, which records the current step for error reports."""
 
     def __init__(self, watch: Watch, block: mmap.mmap, back: mmap.mmap) -> None:
         self._watch, self._block, self._back = watch, block, back
@@ -91,7 +91,7 @@ class _Attempt:
         self.doing = "open"
 
     def run(self) -> bool:
-        """Write and read; returns False, having written nothing, if the disk is not ours. Raises OSError."""
+        """Write and read; returns False without a write if the disk does not belong to this broker. Raises OSError."""
         self._root = os.open(self._watch.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         if not is_ours(self._root, self._watch):
             return False
@@ -116,7 +116,7 @@ class _Attempt:
             os.pwritev(file, [self._block], 0)
             self.doing = "fsync"
             os.fsync(file)
-            # Without direct I/O the kernel would answer from memory; with it this changes nothing.
+            # Without direct I/O the kernel would answer from the page cache; with it this has no effect.
             os.posix_fadvise(file, 0, BLOCK, os.POSIX_FADV_DONTNEED)
             self.doing = "read"
             os.preadv(file, [self._back], 0)

@@ -1,7 +1,7 @@
-"""A look at a disk that costs next to nothing, so that it can be had twice a second.
+"""A very cheap check of a disk, which can run twice a second.
 
-A few calls that the kernel answers from memory while the disk is well, each of which a file system that has shut down
-answers with an error: XFS already when a folder is read, ext4 when a file is opened.
+A few system calls that the kernel answers from memory while the disk is healthy, and for which a file system that has shut down
+returns an error: XFS when a folder is read, ext4 when a file is opened.
 """
 
 import errno
@@ -17,24 +17,24 @@ from spindle_agent.preflight.look import look_at
 from spindle_agent.probing.messages import LARGEST, Inspected, QuickChecked, Watch, encode
 
 _HEAD: Final = 64 * 1024
-_STRANGERS: Final = 8  # names of files that are not ours: a few of them will do
+_STRANGERS: Final = 8  # foreign file names in a report: a few are enough
 
 
 @dataclass(frozen=True)
 class QuickCheck:
-    """One glance, and what must stay the same for the last whole look to hold."""
+    """One quick check, and the fingerprint that must be unchanged for the last full check to remain valid."""
 
     glanced: QuickChecked
     fingerprint: tuple[object, ...]
 
 
 def quick_check(watch: Watch, now: float) -> QuickCheck:
-    """Look at a disk in passing; blocks only if the disk must be read for it and does not answer."""
+    """Check a disk quickly; blocks only if the kernel has to read from the disk and it does not answer."""
     try:
         with volume.opened_root(watch.path) as root:
             about = os.fstat(root)
             identity = _head(root, names.IDENTITY_FILE)
-            # A folder of a file system that several disks share is a disk if it says so.
+            # A folder of a shared file system counts as a disk if it has a disk's identity.
             if not _own_filesystem(watch, about) and not _says_ours(watch, identity):
                 return QuickCheck(QuickChecked(at=now, mounted=False), (about.st_dev, about.st_ino, None))
             meta = _head(root, f"{names.LOG_SUBDIR}/{META_PROPERTIES}")
@@ -45,7 +45,7 @@ def quick_check(watch: Watch, now: float) -> QuickCheck:
     except PermissionError:
         return QuickCheck(QuickChecked(at=now, mounted=True, readable=False), ("denied",))
     except OSError as error:
-        # A mounted disk's answer to a mere look is the disk's own trouble.
+        # An error that a mounted disk returns for a read is a problem of the disk.
         return QuickCheck(
             QuickChecked(at=now, mounted=True, errno=error.errno or errno.EIO), ("error", error.errno)
         )
@@ -63,8 +63,8 @@ def quick_check(watch: Watch, now: float) -> QuickCheck:
 
 
 def full_check(watch: Watch, now: float) -> Inspected:
-    """Everything that can be seen without writing."""
-    unlike = -1  # no device: the volume counts as mounted
+    """Check everything that needs no write."""
+    unlike = -1  # not a device: the volume counts as mounted
     try:
         with volume.opened_root(watch.path) as root:
             about = os.fstat(root)
@@ -77,22 +77,22 @@ def full_check(watch: Watch, now: float) -> Inspected:
 
 
 def _short(replica_index: Inspected) -> Inspected:
-    """A look that fits into one message, whatever somebody has put on the disk."""
+    """The result of a full check, shortened to fit into one message whatever is on the disk."""
     found = replace(replica_index.found, strangers=replica_index.found.strangers[:_STRANGERS])
     replica_index = replace(replica_index, found=found)
     if len(encode(replica_index)) < LARGEST:
         return replica_index
-    garbled = "what it says of itself is too long to be ours"
+    garbled = "its identity files are too long"
     return replace(
         replica_index, found=replace(found, identity=None, pending=None, meta=None, garbled=garbled)
     )
 
 
 def _own_filesystem(watch: Watch, about: os.stat_result) -> bool:
-    """Whether a path leads into another file system than the node's own, and so to a disk that is there.
+    """Whether a path is on another file system than the node's own, that is, on a mounted disk.
 
     The path may be a mount point, or a folder in a file system on a device that is mounted further up. Without a device
-    (tmpfs, an overlay) only a mount point counts: somebody may have mounted the folder around all disks so.
+    (tmpfs, an overlay) only a mount point counts, because the folder around all disks may be such a mount.
     """
     if not stat.S_ISDIR(about.st_mode):
         return False
@@ -108,7 +108,7 @@ def _says_ours(watch: Watch, identity: bytes | None) -> bool:
 
 
 def _head(root: int, path: str) -> bytes | None:
-    """A small file's content; None if there is none. What is no plain file is told as such, and changes the fingerprint."""
+    """A small file's content; None if it does not exist. Anything other than a regular file is reported as such and changes the fingerprint."""
     try:
         return volume.read_bytes(root, path, _HEAD)
     except volume.ForeignFileError as error:
@@ -116,9 +116,9 @@ def _head(root: int, path: str) -> bytes | None:
 
 
 def _some_names(root: int, path: str) -> bool | None:
-    """Whether anything is in a folder; None if there is no such folder.
+    """Whether a folder has entries; None if it does not exist.
 
-    One name is asked for, which makes the kernel read the folder's first block, however many there are.
+    Reads one name, for which the kernel reads only the folder's first block.
     """
     try:
         folder = volume.open_folder(root, path)

@@ -1,4 +1,4 @@
-"""How late the agent's own timers are, in its event loop and in the processes that look at disks, and what the kernel says of it."""
+"""How late the agent's timers are, in its event loop and in the workers, and the kernel's pressure figures (PSI)."""
 
 import logging
 from collections import deque
@@ -22,7 +22,7 @@ _FILES: Final = "/proc/pressure"
 
 
 def read_pressure(folder: str = _FILES) -> NodePressure:
-    """The kernel's figures now; nothing where it keeps none (before Linux 4.20, or without PSI)."""
+    """The kernel's current figures; empty if it has none (before Linux 4.20, or without PSI)."""
     return NodePressure(_read(folder, "cpu", "some"), _read(folder, "memory", "full"))
 
 
@@ -37,7 +37,7 @@ class TimerLag:
     """Whether the agent is starved. Times are seconds of the monotonic clock."""
 
     def __init__(self) -> None:
-        """Nothing is late yet."""
+        """Start without lag."""
         self.pressure = NO_PRESSURE
         self._late: dict[str, deque[tuple[float, float]]] = {}
         self._due: float | None = None
@@ -46,17 +46,17 @@ class TimerLag:
         self._message = ""
 
     def expects(self, due: float) -> None:
-        """The event loop is to come to its clock by then: until it does, it is late."""
+        """The event loop should run its periodic work by then; after that it is late."""
         self._due = due
 
     def came(self, now: float) -> None:
-        """It has come."""
+        """The periodic work has run."""
         if self._due is not None:
             self.was_late("agent", now, now - self._due)
             self._due = None
 
     def was_late(self, who: str, at: float, seconds: float) -> None:
-        """A timer ended so much later than it should have."""
+        """A timer fired this many seconds late."""
         if seconds <= 0.0:
             return
         noted = self._late.setdefault(who, deque())
@@ -65,27 +65,27 @@ class TimerLag:
             noted.popleft()
 
     def starved(self, now: float) -> bool:
-        """Whether it is now, or was until a moment ago: what is judged now began then."""
+        """Whether the agent is starved now or was a moment ago, when the operations that are judged now started."""
         late = self._most(now)
         if starved(late, self.pressure):
             if self._sign_at is None:
                 self._since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
                 self._message = words(late, self.pressure)
-                log.warning("starved, so no verdict that a disk hangs or is slow: %s", self._message)
+                log.warning("starved of CPU, so no disk is called hung or slow: %s", self._message)
             self._sign_at = now
         elif self._sign_at is not None and now - self._sign_at >= HOLD_SECONDS:
             self._sign_at = None
-            log.info("no longer starved")
+            log.info("no longer starved of CPU")
         return self._sign_at is not None
 
     def fields(self) -> dict[str, dict[str, str]]:
-        """For ``status.observed``; stays the same for as long as it lasts, as a write costs time, too."""
+        """The entry in ``status.observed``; unchanged while the starvation lasts, because a status write costs CPU too."""
         if self._sign_at is None:
             return {}
         return {"starved": {"since": self._since, "message": self._message}}
 
     def _most(self, now: float) -> float:
-        """Seconds by which the timers of the one that fared worst were late within the window, counted up to its length."""
+        """Largest total lag of one process's timers within the window, limited to the window's length."""
         for who, noted in list(self._late.items()):
             while noted and now - noted[0][0] > WINDOW_SECONDS:
                 noted.popleft()

@@ -1,4 +1,4 @@
-"""What a disk's process does for the record of how full the disk was: reads it once, adds to it as it is told."""
+"""The worker's part in storing the usage history: reads it once and appends records on request."""
 
 import base64
 import contextlib
@@ -12,24 +12,24 @@ from spindle_agent.probing.probe import is_ours
 from spindle_agent.usage import store
 from spindle_agent.usage.records import Sample
 
-_MOST: Final = 300  # records that wait for a disk that takes none: a day's
+_MOST: Final = 300  # records that wait for a disk without space: one day
 
 
 class UsageRecord:
-    """Records on their way. `remember` is called by the thread that looks, `see_to` by the one that writes."""
+    """Queue of records. The checking thread calls `remember`, the writing thread calls `see_to`."""
 
     def __init__(self) -> None:
         self._waiting: deque[Remember] = deque(maxlen=_MOST)
         self._recalled: str | None = None
 
     def remember(self, record: Remember) -> None:
-        """Keep this, when the disk can next be written to."""
+        """Queue a record for the next write to the disk."""
         self._waiting.append(record)
 
     def see_to(self, watch: Watch, send: Callable[[Recalled], None]) -> None:
-        """Read what is kept, if that was not done yet, and write what waits; blocks for as long as the disk likes.
+        """Read the stored history if that was not done yet, and write queued records; blocks until the disk answers.
 
-        A record that cannot be written is no trouble: the disk's health is the probe's business.
+        A failed write of a record is ignored: the probe checks the disk's health.
         """
         if self._recalled == watch.directory_id and not self._waiting:
             return

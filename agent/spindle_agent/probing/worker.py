@@ -1,8 +1,8 @@
-"""One disk's process: a thread that only looks, and one that writes.
+"""One disk's process: a thread that only checks, and one that writes.
 
-A write to a disk that does not answer cannot be ended, not even by killing the process: the kernel lets it go when the
-disk answers. So the writing thread may hang for ever, alone; the other goes on looking, since what is mounted, and
-whether it is read-only, can often be told all the same. Both may hang; then it is their silence that tells.
+A write to a disk that does not answer cannot be ended, not even by killing the process: the kernel releases it only when the
+disk answers. So the writing thread may hang forever, alone; the other continues to check, because what is mounted, and
+whether it is read-only, can often still be read. If both hang, the missing reports show it.
 """
 
 import contextlib
@@ -34,27 +34,27 @@ from spindle_agent.probing.quick_check import QuickCheck, full_check, quick_chec
 from spindle_agent.probing.usage_record import UsageRecord
 
 GLANCE_EVERY: Final = 0.5
-LOOK_EVERY: Final = 30.0  # a whole look even if nothing seems to have changed
-_SIGN_OF_LIFE: Final = 2.0  # a glance that says nothing new is sent as rarely as this
+LOOK_EVERY: Final = 30.0  # a full check even if nothing seems to have changed
+_SIGN_OF_LIFE: Final = 2.0  # minimum seconds between reports of unchanged quick checks
 _LEAST_PAUSE: Final = 0.02
-_LATE: Final = 1.0  # seconds by which its timers are late before that is worth a word of its own
+_LATE: Final = 1.0  # seconds of timer lag from which it is reported at once
 
 
 def run(channel: socket.socket, watch: Watch) -> NoReturn:
-    """The worker's life; it ends when the other end of the channel is closed."""
+    """Run the worker until the other end of the channel is closed."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # whoever reads the channel says when it is over
+        signal.signal(number, signal.SIG_IGN)  # the agent ends the worker by closing the channel
     worker = _Worker(channel, watch)
     threading.Thread(target=worker.write_for_ever, daemon=True).start()
     worker.look_for_ever()
 
 
 def _with_ballast(watch: Watch, probed: Probed) -> Probed:
-    """See to the ballast where the probe has just shown that the disk is ours, and can be written to or is full."""
+    """Maintain the ballast if the probe has just shown that the disk belongs to this broker and is writable or full."""
     full = probed.errno == errno.ENOSPC
     if probed.skipped or probed.wrong or (probed.errno and not full):
         return probed
-    # Trouble with the ballast is no verdict on the disk: the probe itself speaks of that.
+    # A problem with the ballast is not a verdict on the disk: the probe decides that.
     with contextlib.suppress(OSError):
         return replace(probed, ballast=keep(watch, full=full))
     return probed
@@ -72,7 +72,7 @@ class _Worker:
         self._usage_record = UsageRecord()
 
     def look_for_ever(self) -> NoReturn:
-        """Glance, and read what is to be watched."""
+        """Run quick checks, and receive the disks to watch."""
         while True:
             self._look()
             slept = time.monotonic()
@@ -82,7 +82,7 @@ class _Worker:
                 self._late += max(0.0, time.monotonic() - slept - GLANCE_EVERY)
 
     def write_for_ever(self) -> NoReturn:
-        """Probe at an even pace, and at once when the agent asks for it."""
+        """Probe at the configured interval, and at once on request."""
         block, back = memory(), memory()
         while True:
             began = time.monotonic()
@@ -97,10 +97,10 @@ class _Worker:
             self._probe_now.clear()
 
     def _take_orders(self) -> None:
-        """What to watch; said again, it means: look and write again, now."""
+        """Receive what to watch; a repeated message means: check and write again now."""
         order = self._channel.recv(LARGEST)
         if not order:
-            os._exit(0)  # the agent is gone; a thread that hangs must not be waited for
+            os._exit(0)  # the agent has ended; do not wait for a hung thread
         message = decode(order)
         if isinstance(message, Remember):
             self._usage_record.remember(message)
@@ -114,7 +114,7 @@ class _Worker:
         seen = quick_check(self._watch, now)
         if seen.fingerprint != self._fingerprint or now - self._looked_at >= LOOK_EVERY:
             self._send(full_check(self._watch, now))
-            # Told after it, so that whoever hears of a change knows what it is.
+            # Sent after the full check, so that the receiver of a change already knows its details.
             self._tell(seen)
             self._looked_at = now
         elif self._worth_telling(seen.glanced, now):

@@ -1,4 +1,4 @@
-"""What the agent sees of each broker, as samples in a topic of the broker's own cluster.
+"""Samples of each broker, written to a topic of the broker's cluster.
 
-pyarrow is loaded by `packing` alone, and that by the first sample: an agent without samples does without it.
+Only `packing` loads pyarrow, at the first sample; an agent without samples does not load it.
 """

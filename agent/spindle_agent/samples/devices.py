@@ -1,4 +1,4 @@
-"""What the devices below the disks did between two samples, and of what kind they are."""
+"""I/O rates of the disks' devices between two samples, and the devices' kinds."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _UNITS: Final = ("B", "K", "M", "G", "T", "P", "E")
 
 @dataclass(frozen=True)
 class Rates:
-    """Of one device over an interval; latencies are milliseconds of a mean request, None where there was none."""
+    """Rates of one device over an interval; latencies are mean milliseconds per request, None without requests."""
 
     reads_per_s: float
     writes_per_s: float
@@ -25,7 +25,7 @@ class Rates:
 
 
 def rates(before: Traffic, after: Traffic, seconds: float) -> Rates | None:
-    """What happened between two looks at the counters; None if they were set back, as when a device is another now."""
+    """Rates between two readings of the counters; None if the counters were reset, for example for a replaced device."""
     reads, writes = after.reads - before.reads, after.writes - before.writes
     read, written = after.read_bytes - before.read_bytes, after.written_bytes - before.written_bytes
     read_ms, write_ms = after.read_ms - before.read_ms, after.write_ms - before.write_ms
@@ -42,14 +42,14 @@ def rates(before: Traffic, after: Traffic, seconds: float) -> Rates | None:
 
 
 def kind(device: str | None, capacity: int | None, sys: str = _SYS) -> str | None:
-    """What a disk may be compared with: ``rotational-4T``, ``ssd-512G``; ``unknown-1T`` where the kernel does not say how it is made.
+    """Class of comparable disks: ``rotational-4T``, ``ssd-512G``; ``unknown-1T`` if the kernel does not report the type.
 
-    Sizes are rounded to a power of two, so that a file system that is a bit smaller than its device's name makes no kind of its own.
+    Sizes are rounded to a power of two, so that a file system slightly smaller than its device does not form a separate class.
 
     Args:
-        device: ``major:minor``; None for none.
-        capacity: bytes of the file system; without it there is no kind.
-        sys: where the kernel tells of block devices.
+        device: ``major:minor``; None if there is none.
+        capacity: bytes of the file system; without it there is no class.
+        sys: folder in which the kernel describes block devices.
     """
     if not capacity:
         return None
@@ -64,7 +64,7 @@ def _made(device: str | None, sys: str) -> str:
     for place in (
         "queue/rotational",
         "../queue/rotational",
-    ):  # of the device; of the one that it is a partition of
+    ):  # of the device, or of the device that it is a partition of
         try:
             said = Path(f"{sys}/{device}/{place}").read_text(encoding="ascii").strip()
         except (OSError, ValueError):
@@ -76,7 +76,7 @@ def _made(device: str | None, sys: str) -> str:
 def between(
     before: Mapping[str, Traffic], after: Mapping[str, Traffic], device: str | None, seconds: float
 ) -> Rates | None:
-    """Rates of one device; None where nothing is known of it."""
+    """Rates of one device; None if unknown."""
     if device is None or device not in before or device not in after:
         return None
     return rates(before[device], after[device], seconds)

@@ -1,4 +1,4 @@
-"""What a sample is made of, before it is packed."""
+"""Contents of a sample before it is packed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from spindle_agent.samples.growth import Place
 
 @dataclass(frozen=True)
 class SeenDisk:
-    """A disk as the agent knows it now.
+    """A disk in its current state.
 
     Attributes:
-        device: ``major:minor``; None where it cannot be looked at.
+        device: ``major:minor``; None if the disk cannot be inspected.
         capacity, used: bytes of the file system; None likewise.
-        state: as the operator has it; empty for none yet.
+        state: the operator's state of the disk; empty if there is none yet.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Gathered:
-    """One broker at one moment.
+    """One broker at one point in time.
 
     Attributes:
-        at_ms: wall clock.
-        interval_s: seconds that the rates are over.
+        at_ms: wall clock in milliseconds.
+        interval_s: seconds covered by the rates.
         rates: bytes per second by replica.
-        led: what is known of leadership: whether this broker leads the partition.
+        led: partition → whether this broker leads it, if known.
     """
 
     cluster_id: str

@@ -1,4 +1,4 @@
-"""How fast each replica of a broker is appended to, from what the broker says of its sizes."""
+"""Append rate of each replica of a broker, from the sizes that the broker reports."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Final
 
 from spindle_agent.broker.client import LogDir, Replica
 
-_FAR: Final = 600.0  # seconds between two looks after which what happened in between is not known
+_FAR: Final = 600.0  # seconds between two responses above which the growth in between is unknown
 
 Place = tuple[str, Replica]  # path of the log dir, replica
 
@@ -19,10 +19,10 @@ class _Grown:
 
 
 class Growth:
-    """All replicas of one broker, between one sample and the next.
+    """Growth of all replicas of one broker between two samples.
 
-    A replica shrinks by whole segments when old ones are deleted; what was appended between the same two looks is lost in that,
-    which is little: looks are seconds apart.
+    A replica shrinks by whole segments when old ones are deleted. Bytes appended between the same two responses are missed then,
+    which is little, because responses are seconds apart.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Growth:
         self._looked_at: float | None = None
 
     def look(self, dirs: Iterable[LogDir], now: float) -> None:
-        """Take in an answer of the broker; ``now`` in seconds of the monotonic clock."""
+        """Process a response of the broker; ``now`` in seconds of the monotonic clock."""
         since = now - self._looked_at if self._looked_at is not None else 0.0
         self._looked_at = now
         before = self._grown if since <= _FAR else {}
@@ -49,7 +49,7 @@ class Growth:
         self._grown = found
 
     def take(self) -> dict[Place, float]:
-        """Bytes per second of each replica that was seen for a while; begins anew."""
+        """Bytes per second of each replica that was observed long enough; restarts the measurement."""
         rates = {place: each.bytes / each.seconds for place, each in self._grown.items() if each.seconds > 0}
         for each in self._grown.values():
             each.bytes, each.seconds = 0, 0.0

@@ -1,4 +1,4 @@
-"""From what was gathered to the records of a sample. Loads pyarrow; runs in a thread."""
+"""Packs gathered data into the records of a sample. Loads pyarrow; runs in a thread."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,32 +12,32 @@ from spindle.samples.schema import DISKS, REPLICAS, Sample
 from spindle_agent.broker.client import Replica
 from spindle_agent.samples.gathered import Gathered, Row
 
-RECORD_BYTES: Final = 900_000  # of a record at most; the topic takes a bit more
-_ROWS: Final = 40_000  # replicas in one record, which then are about half of that
-_DIGITS: Final = 12  # binary ones that a rate keeps: an error of 1 in 8,000, and a third less to store
+RECORD_BYTES: Final = 900_000  # maximum of a record; the topic permits slightly more
+_ROWS: Final = 40_000  # replicas in one record, which then has about half of that size
+_DIGITS: Final = 12  # binary digits of a rate: an error of 1 in 8,000, and a third less data
 
 _Found = tuple[Replica, str, int]  # replica, path of its log dir, bytes
 
-pa.set_memory_pool(pa.system_memory_pool())  # small and seldom: a pool of its own would keep megabytes for it
+pa.set_memory_pool(pa.system_memory_pool())  # small and rare: pyarrow's own pool would keep megabytes for it
 pa.set_cpu_count(1)
 
 
 def pack(gathered: Gathered, most: int = RECORD_BYTES, rows: int = _ROWS) -> list[bytes]:
-    """The values of a sample's records: one, or several where there are very many replicas.
+    """The values of a sample's records: one, or several for very many replicas.
 
     Args:
         gathered: the sample.
-        most: bytes of a record.
-        rows: replicas in a record.
+        most: maximum bytes of a record.
+        rows: maximum replicas in a record.
 
     Raises:
-        Poison: what was gathered says what cannot be.
+        Poison: the gathered data is impossible.
     """
     found = sorted(
         (replica, log_dir.path, size)
         for log_dir in gathered.dirs
         for replica, size in log_dir.replicas.items()
-    )  # in which order they take least
+    )  # the order that compresses best
     while True:
         records = list(_parts(gathered, found, rows))
         if rows == 1 or all(len(record) <= most for record in records):
@@ -79,7 +79,7 @@ def _replicas(gathered: Gathered, found: Sequence[_Found]) -> Any:
 
 
 def _dictionary(texts: Sequence[str]) -> Any:
-    """As pyarrow would encode it, but that would load its compute functions, which are twice its size."""
+    """Dictionary encoding without pyarrow's compute functions, which would double its memory."""
     places: dict[str, int] = {}
     indices = [places.setdefault(text, len(places)) for text in texts]
     return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(list(places), pa.string()))

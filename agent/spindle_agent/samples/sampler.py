@@ -1,4 +1,4 @@
-"""Takes samples of one broker when they are due, keeps them, and has them sent."""
+"""Takes samples of one broker when they are due, queues them, and sends them."""
 
 import asyncio
 import importlib
@@ -23,16 +23,16 @@ log = logging.getLogger(__name__)
 Name = tuple[str, str]
 Send = Callable[[Access, int, Sequence[tuple[int, bytes]]], int]
 
-_AT_ONCE: Final = 20  # records in one go
+_AT_ONCE: Final = 20  # records per send
 _LONGEST: Final = 60.0  # seconds between two attempts to send
 
 
 class Sampler:
-    """One broker of this node. Lives in the event loop; records are packed and sent in threads.
+    """Samples one broker of this node. Runs in the event loop; records are packed and sent in threads.
 
     Attributes:
-        backlog: what is to be sent.
-        sent: records that were sent since the beginning.
+        backlog: records to send.
+        sent: number of records sent since the start.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Sampler:
         send: Send,
         backlog: Backlog | None = None,
     ) -> None:
-        """Nothing is sampled before the KafkaBroker's spec asks for it.
+        """Create a sampler; it takes no samples until the KafkaBroker's spec requests them.
 
         Args:
-            name: of the KafkaBroker.
-            disks: gives its disks as they are now.
-            senders: where records are sent.
-            send: as `sending.send`, which blocks.
-            backlog: where records are kept.
+            name: namespace and name of the KafkaBroker.
+            disks: returns the current disks.
+            senders: threads that send records.
+            send: function like `sending.send`, which blocks.
+            backlog: queue of records.
         """
         self._name = name
         self._seen = disks
@@ -64,12 +64,12 @@ class Sampler:
         self._spec: Mapping[str, Any] = {}
         self._wake = asyncio.Event()
         self._problem = ""
-        self._dropped = 0  # records, until what was sent last
+        self._dropped = 0  # records dropped until the last send
         self.backlog = backlog if backlog is not None else Backlog()
         self.sent = 0
 
     def wants(self, spec: Mapping[str, Any]) -> None:
-        """The KafkaBroker's spec as it is now."""
+        """Take over the KafkaBroker's current spec."""
         self._spec = spec
         interval = float(spec.get("samplesEverySeconds") or 0)
         if interval == self._interval:
@@ -77,13 +77,13 @@ class Sampler:
         self._interval, self._due, self._traffic = interval, None, None
         self._growth = Growth()
 
-    # Taking
+    # Taking samples
 
     async def step(self, link: KafkaClient, dirs: Sequence[LogDir]) -> None:
-        """The broker said what is on its log dirs; take the sample if it is due.
+        """Process the broker's log dirs, and take a sample if it is due.
 
         Raises:
-            BrokerError: the broker did not say who leads its partitions.
+            BrokerError: the broker did not report the leaders of its partitions.
         """
         if not self._interval:
             return
@@ -91,11 +91,11 @@ class Sampler:
         self._growth.look(dirs, now)
         if self._due is None:
             self._begin(now, wall)
-        elif wall >= self._due or self._due - wall > 2 * self._interval:  # somebody has set the clock back
+        elif wall >= self._due or self._due - wall > 2 * self._interval:  # the clock was set back
             await self._take(link, dirs, now, wall)
 
     def _begin(self, now: float, wall: float) -> None:
-        """Rates count from here; the first sample comes with the next full interval."""
+        """Start measuring rates; the first sample is due at the end of the next full interval."""
         self._traffic = now, _traffic()
         self._taken_at = now
         self._due = (wall // self._interval + 1) * self._interval
@@ -118,8 +118,11 @@ class Sampler:
         self._begin(now, wall)
         try:
             records = await asyncio.to_thread(_pack, gathered)
-        except (ValueError, ImportError) as error:  # what the broker says cannot be, or pyarrow is not there
-            log.warning("%s/%s: no sample can be made: %s", *self._name, error)
+        except (
+            ValueError,
+            ImportError,
+        ) as error:  # the broker's data is impossible, or pyarrow is not installed
+            log.warning("%s/%s: taking a sample failed: %s", *self._name, error)
             return
         for record in records:
             self._keep(gathered.at_ms, record)
@@ -135,14 +138,14 @@ class Sampler:
             rows.append(Row(seen, kind(disk.device, seen.capacity), moved))
         return rows
 
-    # Sending
+    # Sending samples
 
     async def run(self, access: Callable[[], Awaitable[Access]], doubt: Callable[[], None]) -> None:
-        """Send for ever.
+        """Send until cancelled.
 
         Args:
-            access: where the broker is, and what opens it.
-            doubt: is told when that may be why nothing was sent.
+            access: returns the broker's address and the credentials for it.
+            doubt: called when the credentials may be the cause of a failure.
         """
         backoff = Backoff(longest=_LONGEST)
         while True:
@@ -167,17 +170,17 @@ class Sampler:
             self._note("")
 
     def _note(self, problem: str) -> None:
-        """Log what is new: as long as Kafka is away, the same thing happens with each attempt."""
+        """Log a problem when it changes, because each attempt fails the same way while Kafka is unreachable."""
         if problem and not self._problem:
             log.warning(
-                "%s/%s: samples cannot be sent, and are kept (%d now): %s",
+                "%s/%s: sending samples failed; they are queued (now %d): %s",
                 *self._name,
                 self.backlog.kept,
                 problem,
             )
         elif self._problem and not problem:
             lost = self.backlog.dropped - self._dropped
-            log.info("%s/%s: samples are sent again; %d were dropped meanwhile", *self._name, lost)
+            log.info("%s/%s: samples are sent again; dropped in the meantime: %d", *self._name, lost)
         if not problem:
             self._dropped = self.backlog.dropped
         self._problem = problem
@@ -187,8 +190,7 @@ class Sampler:
         self.backlog.add(at_ms, record)
         if before == self._dropped < self.backlog.dropped:
             log.warning(
-                "%s/%s: there is no more room for samples that cannot be sent: %d records (%d bytes) are kept, "
-                "and the oldest are dropped",
+                "%s/%s: the queue of unsent samples is full (%d records, %d bytes); the oldest are dropped",
                 *self._name,
                 self.backlog.kept,
                 self.backlog.bytes,
@@ -196,7 +198,7 @@ class Sampler:
 
 
 def _sized(disk: SeenDisk, told: LogDir | None) -> SeenDisk:
-    """With what the broker says of its size, where the agent cannot look itself."""
+    """The disk with the size that the broker reports, if the agent cannot inspect it."""
     if disk.capacity is not None or told is None or told.total_bytes is None or told.usable_bytes is None:
         return disk
     used = max(0, told.total_bytes - told.usable_bytes)
@@ -211,6 +213,6 @@ def _traffic() -> dict[str, diskstats.Traffic]:
 
 
 def _pack(gathered: Gathered) -> list[bytes]:
-    """Loads what packs with the first sample, and that is in a thread: it takes part of a second."""
+    """Loads pyarrow with the first sample, in a thread because it takes a part of a second."""
     made: list[bytes] = importlib.import_module("spindle_agent.samples.packing").pack(gathered)
     return made

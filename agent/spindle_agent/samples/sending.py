@@ -1,4 +1,4 @@
-"""Sends records to Kafka. Blocks: belongs into a thread."""
+"""Sends records to Kafka. Blocks, so it runs in a thread."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -9,26 +9,25 @@ from kafka import KafkaProducer
 from spindle.cluster import names
 from spindle_agent.broker.connection import Access, BrokerError
 
-_TIMEOUT: Final = 20.0  # seconds for one step: to connect, to find the topic, to be sure of the records
-_LARGEST: Final = 1_048_576  # bytes of a request; a record is a bit less
+_TIMEOUT: Final = 20.0  # seconds for each step: connect, find the topic, get the records acknowledged
+_LARGEST: Final = 1_048_576  # bytes of a request; a record is slightly smaller
 
 
 def send(access: Access, broker: int, records: Sequence[tuple[int, bytes]]) -> int:
-    """Send records, oldest first, and wait until they are in sync. Connects for it and leaves again.
+    """Send records, oldest first, and wait for their acknowledgement (acks=all). Opens a connection and closes it afterwards.
 
-    A sample comes in minutes, so a connection that stands for it would only grow old: with its certificate, and with what it knows
-    of brokers.
+    A sample comes every few minutes; a permanent connection would have an outdated certificate and outdated metadata.
 
     Args:
-        access: to any broker of the cluster.
-        broker: that the records are about: their key.
+        access: address and credentials of any broker of the cluster.
+        broker: id of the sampled broker, the key of the records.
         records: (wall clock in milliseconds, value).
 
     Returns:
-        how many of them, from the first, are surely there.
+        Number of acknowledged records, counted from the first.
 
     Raises:
-        BrokerError: none is.
+        BrokerError: no record was acknowledged.
     """
     done = 0
     try:
@@ -41,7 +40,7 @@ def send(access: Access, broker: int, records: Sequence[tuple[int, bytes]]) -> i
             for future in futures:
                 future.get(timeout=_TIMEOUT)
                 done += 1
-    except Exception as error:  # whatever the library comes up with: the agent has disks to look after
+    except Exception as error:  # any error of the library: the agent must continue with its disks
         if done == 0:
             raise BrokerError(f"{names.TOPIC_SAMPLES}: {str(error) or type(error).__name__}") from error
     return done
@@ -66,7 +65,7 @@ def _producer(access: Access) -> Iterator[Any]:
         request_timeout_ms=milliseconds // 2,
         metrics_enabled=False,
     )
-    # The operator makes the topic, as it should be. The producer takes this option, but does not hand it on (kafka-python 3.0.12).
+    # Only the operator creates the topic. The producer accepts this option, but does not pass it on (kafka-python 3.0.12).
     producer._metadata.config["allow_auto_create_topics"] = False  # noqa: SLF001 - as above
     try:
         yield producer

@@ -1,4 +1,4 @@
-"""Reading what nobody reads: a process for each disk that checks its inactive segments, and the agent's end of it.
+"""Scrubbing: one process per disk checks its inactive segments; and the agent's side of it.
 
-What is wrong with a segment, which is next and when a find is believed is `spindle.scrub`; here is what touches the disk.
+`spindle.scrub` decides what is corrupt, which segment is next and when an error is confirmed; this package accesses the disk.
 """

@@ -1,20 +1,20 @@
-"""What a disk's scrubbing process and the agent say to each other, in the form of `probing.messages`."""
+"""Messages between a disk's scrubbing process and the agent, encoded as in `probing.messages`."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-MOST_TOLD: Final = 20  # corrupt segments that are named; the rest are counted
+MOST_TOLD: Final = 20  # corrupt segments that are listed; the others are only counted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scrub:
-    """To the process: what to read, and how fast.
+    """To the process: what to read and how fast.
 
     Attributes:
         path, cluster_id, node_id, disk, directory_id: as in `probing.messages.Watch`.
         rate: bytes per second.
-        every_days: within which each segment is to be checked again.
-        first: folders of partitions that are checked before all others, and of which it is told whether they are sound.
+        every_days: days within which each segment is to be checked again.
+        first: partition folders to check first; the process reports whether they are sound.
     """
 
     path: str
@@ -29,16 +29,16 @@ class Scrub:
 
 @dataclass(frozen=True, kw_only=True)
 class Scrubbed:
-    """How far it is.
+    """Progress of the process.
 
     Attributes:
-        directory_id: of the log dir that this is about.
+        directory_id: directory id of the log dir.
         read, scans: bytes and segments that the process has read so far.
         segments, bytes, checked, oldest: as in `spindle.scrub.schedule.Figures`.
-        corrupt: segments in which something was found and confirmed; `troubles` names at most `MOST_TOLD` of them, as the status has
-            them.
-        sound: those of `Scrub.first` of which all that is at rest was checked, and nothing was found.
-        direct: whether all was surely read from the disk.
+        corrupt: number of segments with confirmed errors; `troubles` lists at most `MOST_TOLD` of them in the format of the
+            status.
+        sound: folders of `Scrub.first` whose inactive segments were all checked without an error.
+        direct: whether everything was certainly read from the disk.
     """
 
     directory_id: str

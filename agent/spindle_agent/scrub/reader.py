@@ -1,4 +1,4 @@
-"""Reads one segment past the page cache. Everything goes through descriptors, so that a swap of names is seen."""
+"""Reads one segment, bypassing the page cache. Everything uses descriptors, so that renamed files are detected."""
 
 import contextlib
 import errno
@@ -21,15 +21,15 @@ from spindle_agent.scrub.survey import BAD_MEDIUM, names_in
 
 _NO_DIRECT_IO: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 _FILES: Final = (LOG, OFFSETS, TIMES)
-# Of an index, bytes that are looked at, whole entries of either kind: one of a segment of 1 GB has 3 MB at Kafka's default interval. Whoever writes to the
-# disk can make a file of a terabyte that takes no space, and the agent's memory is that of all disks of its node.
+# Bytes of an index to read, a multiple of both entry sizes: the index of a 1 GB segment has 3 MB at Kafka's default interval. Somebody who can write to the
+# disk could create a sparse file of a terabyte, and all disks of the node share the agent's memory.
 _LARGEST_INDEX: Final = 16 * 2**20 // 24 * 24
 _NOT_GIVEN: Final = (-1,)
 UNKNOWN: Final[SegmentIdentity] = (_NOT_GIVEN,) * len(_FILES)
-"""In place of the identity of a segment of which the disk gives nothing."""
+"""Identity of a segment whose files the disk cannot read at all."""
 
 Pace = Callable[[int], None]
-"""Told of each number of bytes that was read; returns when more may be read."""
+"""Called with each number of bytes read; returns when more may be read."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Scanned:
     """A segment that did not change while it was read.
 
     Attributes:
-        size: bytes that were read.
-        direct: whether they surely came from the disk, not from memory.
+        size: bytes read.
+        direct: whether they certainly came from the disk, not from memory.
     """
 
     identity: SegmentIdentity
@@ -48,13 +48,13 @@ class Scanned:
 
 
 class Reader:
-    """Has the memory that is read into, and knows whether this disk's file system takes direct I/O."""
+    """Holds the read buffer, and whether this disk's file system supports direct I/O."""
 
     def __init__(self, piece: int, pace: Pace) -> None:
-        """Nothing is read yet.
+        """Create a reader.
 
         Args:
-            piece: bytes to read at a time, whole blocks.
+            piece: bytes per read, a multiple of the block size.
             pace: see `Pace`.
         """
         self._memory = mmap.mmap(-1, piece)
@@ -64,7 +64,7 @@ class Reader:
 
     @property
     def direct(self) -> bool:
-        """Whether what is read surely comes from the disk."""
+        """Whether reads certainly come from the disk."""
         return self._direct
 
     def scan(self, folder: int, segment: Segment, before: int | None) -> Scanned | None:
@@ -72,14 +72,14 @@ class Reader:
 
         Args:
             folder: descriptor of its partition's folder.
-            segment: what to read.
-            before: base offset of the segment before it; None if there is none.
+            segment: the segment to read.
+            before: base offset of the previous segment; None if there is none.
 
         Returns:
-            what was found; None if the segment has gone, or was changed meanwhile: then nothing is known.
+            The result; None if the segment was deleted or changed in the meantime, so that nothing is known.
 
         Raises:
-            OSError: the disk does not answer as one that works, and not for the bytes of one file.
+            OSError: the disk has an error that is not limited to the bytes of one file.
         """
         identity = identify(folder, segment.base)
         if not identity[0]:
@@ -123,7 +123,7 @@ class Reader:
             return None
 
     def _epoch(self, folder: int, base: int) -> int | None:
-        """Of a neighbour's first batch: from memory, if it is there, since the neighbour has its own turn."""
+        """Leader epoch of a neighbour segment's first batch; may come from memory, because the neighbour is checked itself."""
         with contextlib.suppress(OSError):
             file = volume.open_file(folder, file_name(base, LOG))
             try:
@@ -133,7 +133,7 @@ class Reader:
         return None
 
     def _pieces(self, folder: int, base: int, file: str, size: int) -> Iterator[memoryview]:
-        """A file's bytes up to a size, as far as it has them."""
+        """A file's bytes up to a size, or fewer if it is shorter."""
         try:
             opened = self._open(folder, file_name(base, file))
         except OSError as error:
@@ -162,24 +162,26 @@ class Reader:
         return volume.open_file(folder, name)
 
     def _read(self, opened: int, file: str, at: int) -> int:
-        # Without direct I/O what is in memory would be read: it is dropped first, and again so as to push nothing else out.
+        # Without direct I/O the page cache would be read: drop it before, and again afterwards so that other data stays cached.
         if not self._direct:
             os.posix_fadvise(opened, at, len(self._view), os.POSIX_FADV_DONTNEED)
         try:
             count = os.preadv(opened, [self._view], at)
         except OSError as error:
             if error.errno in _NO_DIRECT_IO:
-                self._direct = False  # it was opened so all the same; the next attempt goes without
+                self._direct = (
+                    False  # opening with O_DIRECT succeeded nevertheless; the next attempt is without it
+                )
             _check_medium(error, file, at)
             raise
         if not self._direct:
             os.posix_fadvise(opened, at, len(self._view), os.POSIX_FADV_DONTNEED)
-        # A direct read has to begin on a block; short ones occur at the end of a file only.
+        # A direct read must start at a block boundary; short reads occur only at the end of a file.
         return count if count == len(self._view) or not self._direct else _last(opened, at, count)
 
 
 class UnreadableError(Exception):
-    """The disk does not give some bytes of one file."""
+    """The disk cannot read some bytes of one file."""
 
     def __init__(self, find: SegmentError) -> None:
         super().__init__(find.message)
@@ -187,16 +189,16 @@ class UnreadableError(Exception):
 
 
 def unreadable(error: OSError, file: str, at: int, what: str = "it") -> SegmentError:
-    """The find that an error of the disk is."""
+    """The segment error for an error of the disk."""
     why = os.strerror(error.errno or errno.EIO)
-    return SegmentError(SegmentErrorKind.UNREADABLE, file, at, None, f"the disk does not give {what}: {why}")
+    return SegmentError(SegmentErrorKind.UNREADABLE, file, at, None, f"the disk cannot read {what}: {why}")
 
 
 def _check_medium(error: OSError, file: str, at: int) -> None:
-    """Tell an error that is about the bytes of one file from others.
+    """Distinguish an error about the bytes of one file from other errors.
 
     Raises:
-        UnreadableError: it is.
+        UnreadableError: the error is about this file.
     """
     if error.errno in BAD_MEDIUM:
         raise UnreadableError(unreadable(error, file, at)) from error
@@ -206,7 +208,7 @@ def _given(identity: SegmentIdentity) -> int:
     """Size of a segment's log.
 
     Raises:
-        UnreadableError: the disk does not give the inode of one of the files.
+        UnreadableError: the disk cannot read the inode of one of the files.
     """
     for file, found in zip(_FILES, identity, strict=True):
         if found == _NOT_GIVEN:
@@ -215,17 +217,17 @@ def _given(identity: SegmentIdentity) -> int:
 
 
 def _last(opened: int, at: int, count: int) -> int:
-    """Bytes of a short read that may be gone on from: all at the file's end, whole blocks before it."""
+    """Bytes of a short read after which to continue: all at the file's end, else whole blocks."""
     return count if at + count >= os.fstat(opened).st_size else count // BLOCK * BLOCK
 
 
 def identify(folder: int, base: int) -> SegmentIdentity:
-    """Inode, size and time of the last write of a segment's files; an empty entry for one that is not there.
+    """Inode, size and modification time of a segment's files; an empty entry for a missing file.
 
-    That of a file whose inode the disk does not give is -1 alone.
+    The entry of a file whose inode cannot be read is only -1.
 
     Raises:
-        OSError: the folder cannot be looked at.
+        OSError: the folder cannot be read.
     """
     return tuple(_identify(folder, file_name(base, file)) for file in _FILES)
 

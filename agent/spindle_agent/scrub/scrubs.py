@@ -1,4 +1,4 @@
-"""The scrubbing processes of all disks, as the agent's event loop sees them."""
+"""The scrubbing processes of all disks, managed by the agent's event loop."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class _Worker:
 
 @dataclass
 class _Word:
-    """What was last said of a disk: by a process, or in the status before this agent began."""
+    """The last report on a disk: from a process, or from the status before this agent started."""
 
     directory_id: str
     told: dict[str, Any]
@@ -40,14 +40,14 @@ class _Word:
 
 
 class Scrubs:
-    """Starts, feeds and ends them. Lives in the event loop; never blocks, never touches a disk."""
+    """Starts, instructs and ends the processes. Runs in the event loop; never blocks and never accesses a disk."""
 
     def __init__(self, fork_server: ForkServer, changed: Callable[[Key], None]) -> None:
-        """None runs yet.
+        """Create it without any process.
 
         Args:
-            fork_server: where processes come from.
-            changed: is told of each disk of which there is something else to tell.
+            fork_server: starts processes.
+            changed: called with each disk whose report has changed.
         """
         self._fork_server = fork_server
         self._changed = changed
@@ -56,7 +56,7 @@ class Scrubs:
         self._not_before: dict[Key, float] = {}
 
     def sees(self, key: Key, directory_id: str, observed: Mapping[str, Any] | None) -> None:
-        """A disk whose segments are to be checked; what was told of it before holds until a process says otherwise."""
+        """Add a disk to check; its previous report remains valid until a process reports."""
         known = self._words.get(key)
         if known is None or known.directory_id != directory_id:
             entry = (observed or {}) if known is None else {}
@@ -64,12 +64,12 @@ class Scrubs:
             self._words[key] = _Word(directory_id, told)
 
     def keep(self, keys: Collection[Key]) -> None:
-        """Only these disks are to be checked."""
+        """Keep only these disks."""
         for key in self._words.keys() - set(keys):
             del self._words[key]
 
     def set(self, wanted: Mapping[Key, Scrub]) -> None:
-        """These disks can be read now, and no others."""
+        """Run processes for exactly these disks."""
         for key in self._workers.keys() - wanted.keys():
             self._end(key)
         for key, order in wanted.items():
@@ -80,16 +80,16 @@ class Scrubs:
                 self._order(key, worker, order)
 
     def close(self) -> None:
-        """Let all processes end; one that hangs ends when its disk answers."""
+        """End all processes; a hung one ends when its disk answers."""
         self.set({})
 
     def told(self, key: Key) -> dict[str, Any]:
-        """What the status says of a disk beside everything else."""
+        """The disk's scrubbing entries for the status."""
         known = self._words.get(key)
         return known.told if known is not None else {}
 
     def reports(self) -> Iterator[tuple[Key, Scrubbed, int, int]]:
-        """Of each disk what its process said last, and the bytes and segments that this agent has had read of it."""
+        """For each disk the last report of its process, and the bytes and segments read since this agent started."""
         for key, word in self._words.items():
             if word.report is not None:
                 yield key, word.report, word.read, word.scans
@@ -113,7 +113,7 @@ class Scrubs:
             worker.channel.send(encode(order))
             worker.order = order
             return
-        self._end(key)  # the next round starts another
+        self._end(key)  # the next round starts a new one
 
     def _take(self, key: Key) -> None:
         try:
@@ -123,7 +123,7 @@ class Scrubs:
         except OSError:
             data = b""
         if not data:
-            log.warning("%s: the process that checks its segments has ended", "/".join(key))
+            log.warning("%s: the scrubbing process has ended", "/".join(key))
             self._end(key)
             return
         self._said(key, decode(data))
@@ -133,7 +133,7 @@ class Scrubs:
         if word is None or word.directory_id != report.directory_id:
             return
         before = word.report
-        # A process counts from its own beginning.
+        # A process counts from its own start.
         anew = before is None or report.read < before.read
         word.read += report.read - (0 if anew or before is None else before.read)
         word.scans += report.scans - (0 if anew or before is None else before.scans)
@@ -148,7 +148,7 @@ class Scrubs:
 
 
 def tell(report: Scrubbed) -> dict[str, Any]:
-    """A report as ``status.observed.disks`` has it: coarse, so that a status is not written for every segment."""
+    """A report as an entry of ``status.observed.disks``; rounded, so that not every segment causes a status write."""
     progress: dict[str, Any] = {
         "percent": 100 * report.checked // report.bytes if report.bytes else 100,
         "corrupt": report.corrupt,
@@ -166,7 +166,7 @@ def tell(report: Scrubbed) -> dict[str, Any]:
 
 
 def describe(entry: Mapping[str, Any]) -> str:
-    """A corrupt segment in words."""
+    """Describe a corrupt segment."""
     return (
         f"segment {entry['segment']} of {entry['topic']}-{entry['partition']} is corrupt: {entry['kind']} at byte "
         f"{entry['position']} of its {entry['file']} ({entry['message']})"

@@ -1,4 +1,4 @@
-"""The file at a volume's root that holds what was checked; only a disk's own process calls this, since any of it may hang."""
+"""The file at a volume's root that stores which segments were checked. Only the disk's process calls this, because any call may hang."""
 
 import contextlib
 import os
@@ -11,16 +11,16 @@ from spindle.scrub.schedule import Runs
 from spindle.scrub.state_file import ScrubState, parse, render
 from spindle_agent import volume
 
-# Bytes: of a disk with ten thousand partitions it has one. Whoever writes to the disk may have put another there, and parsing takes thirty times as much.
+# Maximum bytes; the file of a disk with ten thousand partitions has a megabyte. Somebody with write access to the disk could replace it, and parsing needs thirty times its size.
 _MOST: Final = 4 << 20
 
 
 def read(root: int, directory_id: str) -> ScrubState:
-    """What is kept; nothing where there is nothing that can be read.
+    """The stored state; empty if there is none that can be read.
 
     Args:
-        root: descriptor of the volume's root, which the caller knows to be ours.
-        directory_id: of the log dir on it.
+        root: descriptor of the volume's root, whose identity the caller has checked.
+        directory_id: directory id of its log dir.
     """
     try:
         file = volume.open_file(root, SCRUB_FILE)
@@ -39,10 +39,10 @@ def write(
     troubles: Sequence[SegmentProblem],
     suspects: Sequence[SegmentProblem] = (),
 ) -> None:
-    """Keep it. Under another name first, so that what stands is whole; on a disk without room the former stays.
+    """Store the state. It is written under another name first, so that the file is always complete; on a full disk the former file stays.
 
     Raises:
-        OSError: it could not be written. What is checked twice for that costs time, no more.
+        OSError: it could not be written. The only effect is that some segments are checked again.
     """
     file = volume.open_file(root, SCRUB_FILE_NEW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:

@@ -1,4 +1,4 @@
-"""Looks through a log dir for what there is to be checked."""
+"""Lists the segments of a log dir that are to be checked."""
 
 import errno
 import os
@@ -13,24 +13,24 @@ from spindle.scrub.segment_errors import LOG
 from spindle_agent import volume
 
 BAD_MEDIUM: Final = frozenset({errno.EIO, errno.ENODATA, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEIO})
-"""Errors of a disk that does not give some of what is on it, while the rest can be had."""
+"""Errors of a disk that cannot read some data while the rest is readable."""
 
-# Whoever writes to the disk can make files without end, and the agent's memory is that of all disks of its node.
-_MOST_NAMES: Final = 200_000  # of one folder
-_MOST_SEGMENTS: Final = 400_000  # of one disk
+# Somebody with write access to the disk can create any number of files, and all disks of the node share the agent's memory.
+_MOST_NAMES: Final = 200_000  # per folder
+_MOST_SEGMENTS: Final = 400_000  # per disk
 
 
 def survey(log_dir: int, unreadable: Callable[[str, OSError], None]) -> Iterator[Known]:
-    """The inactive segments below a log dir, one partition after the other, as many as a disk of Kafka's may have; what comes and goes meanwhile is left out.
+    """The inactive segments of a log dir, partition by partition, up to the limits above; files that appear or disappear in the meantime are left out.
 
-    A segment whose inode the disk does not give is told as well, empty and of the time of its folder: whoever reads it sees what is wrong.
+    A segment whose inode cannot be read is included as empty with the time of its folder; reading it then reports the error.
 
     Args:
-        log_dir: descriptor of the folder.
-        unreadable: is told of each partition's folder that the disk does not give.
+        log_dir: descriptor of the log dir.
+        unreadable: called with each partition folder that the disk cannot read.
 
     Raises:
-        OSError: the disk does not answer as one that works, and not for one folder or file.
+        OSError: the disk has an error that is not limited to one folder or file.
     """
     return islice(_all(log_dir, unreadable), _MOST_SEGMENTS)
 
@@ -48,14 +48,14 @@ def _all(log_dir: int, unreadable: Callable[[str, OSError], None]) -> Iterator[K
 
 
 def names_in(folder: int) -> list[str]:
-    """What a folder holds; nothing if that is more than any of Kafka's: of a part of it nothing could be said."""
+    """Names in a folder; empty if there are more than Kafka would create, because a partial list is useless."""
     with os.scandir(folder) as entries:
         found = [entry.name for entry in islice(entries, _MOST_NAMES + 1)]
     return found if len(found) <= _MOST_NAMES else []
 
 
 def open_folder(log_dir: int, folder: str) -> int | None:
-    """A descriptor of a partition's folder; None if it is gone, or is no folder of this disk."""
+    """A descriptor of a partition's folder; None if it is gone, or is not a folder on this disk."""
     try:
         return volume.open_folder(log_dir, folder)
     except (FileNotFoundError, NotADirectoryError, volume.ForeignFileError):

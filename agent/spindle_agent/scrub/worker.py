@@ -1,6 +1,6 @@
-"""One disk's scrubbing process: reads at a set pace, when nobody else wants the disk, and ends with the agent.
+"""One disk's scrubbing process: reads at a set rate with the lowest I/O priority, and ends with the agent.
 
-It hangs alone if the disk does, and then ends when the disk answers. Nothing is held open between two segments.
+If the disk hangs, only this process hangs, and it ends when the disk answers. No file is kept open between two segments.
 """
 
 import contextlib
@@ -27,35 +27,35 @@ from spindle_agent.scrub.reader import UNKNOWN, Reader, identify, unreadable
 from spindle_agent.scrub.survey import BAD_MEDIUM, names_in, open_folder, survey
 
 SURVEY_EVERY: Final = 600.0
-_SURVEY_SOON: Final = 30.0  # where nothing is left to be read
+_SURVEY_SOON: Final = 30.0  # pause if nothing is left to read
 _SAVE_EVERY: Final = 60.0
 _TELL_EVERY: Final = 10.0
-_TOUCHED_EVERY: Final = 5.0  # that often it is looked whether what is corrupt is still there
+_TOUCHED_EVERY: Final = 5.0  # interval of checks whether corrupt segments still exist
 _IDLE: Final = 2.0
 _AFTER_TROUBLE: Final = 10.0
 _SET_PRIORITY: Final = {
     "x86_64": 251,
     "aarch64": 30,
-}  # the system call ioprio_set, which Python has no name for
-_NICE: Final = 19  # with the idle class of the processor no pace could be kept on a busy node
+}  # the system call ioprio_set, which Python does not provide
+_NICE: Final = 19  # with the CPU's idle class the rate could not be kept on a busy node
 _IDLE_CLASS: Final = 3 << 13
 _ROOT_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class OtherOrdersError(Exception):
-    """What was being read is not wanted any more."""
+    """The current read is no longer requested."""
 
 
 def run(channel: socket.socket, order: Scrub) -> NoReturn:
-    """The process's life; it ends when the other end of the channel is closed."""
+    """Run the process until the other end of the channel is closed."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # whoever reads the channel says when it is over
+        signal.signal(number, signal.SIG_IGN)  # the agent ends the process by closing the channel
     be_modest()
     Scrubber(channel, order).run()
 
 
 def be_modest() -> None:
-    """Give way to everybody at the processor, and at the disk as far as its scheduler knows how to."""
+    """Use the lowest CPU and I/O priority (the latter if the I/O scheduler supports it)."""
     os.nice(_NICE)
     number = _SET_PRIORITY.get(os.uname().machine)
     if number is not None:
@@ -63,7 +63,7 @@ def be_modest() -> None:
 
 
 class Scrubber:
-    """One disk."""
+    """Scrubs one disk."""
 
     def __init__(self, channel: socket.socket, order: Scrub) -> None:
         self._channel = channel
@@ -84,24 +84,24 @@ class Scrubber:
 
     def _pace_as(self, order: Scrub) -> None:
         self._order = order
-        self._surveyed = -SURVEY_EVERY  # what was being read is to be read again
+        self._surveyed = -SURVEY_EVERY  # the interrupted segment is to be read again
         self._bucket = Bucket(order.rate, time.monotonic())
         self._reader = Reader(piece(order.rate), self._pace)
 
     def run(self) -> NoReturn:
-        """Read for ever."""
+        """Read until the agent ends the process."""
         while True:
             try:
                 pause = self._turn()
             except OtherOrdersError:
                 continue
             except OSError:
-                pause = _AFTER_TROUBLE  # the disk's health is the probe's business
+                pause = _AFTER_TROUBLE  # the probe decides about the disk's health
             with contextlib.suppress(OtherOrdersError):
                 self._wait(pause)
 
     def _turn(self) -> float:
-        """Read one segment, or look what there is to be read; returns the seconds to wait."""
+        """Read one segment, or list the segments to read; returns the seconds to wait."""
         root = os.open(self._order.path, _ROOT_FLAGS)
         try:
             if not is_ours(root, self._order):
@@ -141,17 +141,19 @@ class Scrubber:
         self._surveyed = time.monotonic()
         self._runs = forget(self._runs, self._known)
         waiting = due(self._known, self._runs, time.time(), self._order.every_days)[::-1]
-        self._queue = sorted(waiting, key=lambda each: each.folder in self._order.first)  # the last is next
+        self._queue = sorted(
+            waiting, key=lambda each: each.folder in self._order.first
+        )  # the last entry is read next
 
     def _hidden(self, folder: str, error: OSError, base: int = 0) -> None:
-        """The disk does not give a partition's folder, while it gives others: that is a find, and no reason to stop."""
+        """The disk cannot read one partition's folder but can read others: record that as an error and continue."""
         find = unreadable(error, LOG, 0, "the folder")
         if self._doubts.saw(SegmentPlace(folder, base), UNKNOWN, [find], time.time()):
             self._saved = -SURVEY_EVERY
             self._tell(changed=True)
 
     def _look_after_troubles(self) -> None:
-        """What is corrupt may have been deleted or made anew; that is to be known at once."""
+        """Check whether corrupt segments were deleted or recreated, so that this is reported at once."""
         now = time.monotonic()
         if now - self._touched < _TOUCHED_EVERY:
             return
@@ -162,14 +164,14 @@ class Scrubber:
             except OSError as error:
                 if error.errno not in BAD_MEDIUM:
                     raise
-                continue  # it is corrupt as before, and worse
+                continue  # still corrupt, and now unreadable
             if folder is None:
                 changed |= self._doubts.gone(trouble.place)
                 continue
             try:
                 if self._doubts.touched(trouble.place, identify(folder, trouble.place.base)):
                     changed |= self._doubts.gone(trouble.place)
-                    # Others under its name, or the same that somebody has touched: that is to be read before long.
+                    # New files under this name, or modified ones: read them soon.
                     runs = self._runs.get(trouble.place.folder, ())
                     self._runs[trouble.place.folder] = unchecked(runs, trouble.place.base)
             finally:
@@ -205,7 +207,7 @@ class Scrubber:
     def _check(self, folder: int, place: SegmentPlace, segment: Segment, before: int | None) -> None:
         found = self._reader.scan(folder, segment, before)
         if found is None:
-            return  # it is looked at again when it has come to rest
+            return  # it is checked again when it no longer changes
         self._scans += 1
         now = time.time()
         changed = self._doubts.saw(place, found.identity, found.finds, now)
@@ -215,13 +217,13 @@ class Scrubber:
             written = now if log in UNKNOWN else log[2] / 1e9
             self._runs[place.folder] = record(runs, segment, now, self._order.every_days, written)
         else:
-            # What is not believed yet has to be read again, by another process if this one ends before.
+            # An unconfirmed error must be read again, by a later process if this one ends before.
             self._runs[place.folder] = without(runs, segment)
         if changed or found.finds:
             self._saved = -SURVEY_EVERY
-            self._tell(changed=True)  # also of a suspicion: what it is about is not sound any more
+            self._tell(changed=True)  # also for an unconfirmed error: the partition no longer counts as sound
 
-    # Pace and talk
+    # Rate and messages
 
     def _pace(self, size: int) -> None:
         self._read += size
@@ -230,7 +232,7 @@ class Scrubber:
         self._tell(changed=False)
 
     def _wait(self, seconds: float) -> None:
-        """Wait, and hear what the agent has to say meanwhile."""
+        """Wait, and receive the agent's messages in the meantime."""
         until = time.monotonic() + seconds
         while True:
             left = max(0.0, until - time.monotonic())
@@ -239,7 +241,7 @@ class Scrubber:
             self._take_orders()
 
     def _take_orders(self) -> None:
-        """Another rate counts from now on; for another disk everything begins anew."""
+        """Receive new settings; a new rate takes effect at once, and for a new disk everything restarts."""
         data = self._channel.recv(LARGEST)
         if not data:
             os._exit(0)
@@ -294,7 +296,7 @@ class Scrubber:
 
 
 def _told(trouble: SegmentProblem) -> dict[str, object] | None:
-    """A corrupt segment as the status has it: the first find, and how many there are."""
+    """A corrupt segment in the format of the status: the first error and the number of errors."""
     partition = partition_of(trouble.place.folder)
     if partition is None:
         return None

@@ -1,4 +1,4 @@
-"""How full each disk was and will be: samples, their record on the disk itself, and the forecast from them.
+"""Usage of each disk, past and future: samples, their history on the disk itself, and the forecast from them.
 
 `records` and `store` belong to a disk's process and stay small; `counting`, `usage_history`, `forecast` and `tracker` to the agent.
 """

@@ -1,4 +1,4 @@
-"""Bytes appended to a log dir, and bytes that came and went with whole replicas: from what its broker says of sizes."""
+"""Bytes appended to a log dir, and bytes added and removed with whole replicas, from the sizes that its broker reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,12 +6,14 @@ from typing import Final
 
 from spindle_agent.broker.client import LogDir, Replica
 
-_DELETED_AFTER: Final = 60.0  # seconds after which Kafka deletes what it has given up, and the space is free
+_DELETED_AFTER: Final = (
+    60.0  # seconds after which Kafka deletes files of a removed replica and frees the space
+)
 
 
 @dataclass
 class AppendCounter:
-    """What happened in one log dir between looks; the numbers are taken, and begin anew, with `take`."""
+    """Changes in one log dir between responses; `take` returns the counts and resets them."""
 
     _sizes: Mapping[Replica, int] | None = None
     _copies: Mapping[Replica, int] = field(default_factory=dict)
@@ -20,9 +22,9 @@ class AppendCounter:
     _moved: int = 0
 
     def look(self, log_dir: LogDir, now: float) -> None:
-        """Take in what the broker says now.
+        """Process the broker's current response.
 
-        Retention takes whole segments between two looks, and what was appended meanwhile is lost in the difference: looks
+        Retention deletes whole segments between two responses, and bytes appended in the meantime are missed then. Responses
         are seconds apart, so that is little.
         """
         sizes, copies = dict(log_dir.replicas), {name: copy.size for name, copy in log_dir.copies.items()}
@@ -31,7 +33,7 @@ class AppendCounter:
             grown = (size - before[name] for name, size in sizes.items() if name in before)
             self._append = (self._append or 0) + sum(max(0, each) for each in grown)
             for name, size in sizes.items():
-                if name not in before:  # a new one is small, a moved one was a copy here before
+                if name not in before:  # a new replica is small; a moved one was a future replica here before
                     self._moved += size - self._copies.get(name, 0)
             self._moved += sum(size - self._copies.get(name, 0) for name, size in copies.items())
             gone = [size for name, size in before.items() if name not in sizes]
@@ -42,7 +44,7 @@ class AppendCounter:
         self._sizes, self._copies = sizes, copies
 
     def take(self, now: float) -> tuple[int | None, int]:
-        """Bytes appended (None if nobody said) and bytes moved since the last time."""
+        """Bytes appended (None if not reported) and bytes moved since the last call."""
         self._moved -= sum(size for due, size in self._going if due <= now)
         self._going = [(due, size) for due, size in self._going if due > now]
         taken = self._append, self._moved

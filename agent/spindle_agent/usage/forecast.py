@@ -1,4 +1,4 @@
-"""From a disk's past to its forecast in the status, which is told anew only when it has changed by something that matters."""
+"""Makes a disk's forecast from its history; the status is updated only for significant changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ THRESHOLDS: Final = {
     "blockProducersAt": UsageLevel.BLOCK_PRODUCERS,
 }
 _HORIZON: Final = 28 * DAY
-_LONGER: Final = 1.25  # times the horizon, up to which what was told once is told on
-_LITTLE: Final = 0.1  # of the time that is left, or of the rate: no news
-_MOMENT: Final = 600.0  # seconds: no news either
+_LONGER: Final = 1.25  # times the horizon, up to which a forecast once reported stays reported
+_LITTLE: Final = 0.1  # share of the remaining time or of the rate that counts as unchanged
+_MOMENT: Final = 600.0  # seconds that count as unchanged
 _YEAR_9999: Final = 250_000_000_000.0
-_STILL: Final = 0.001  # of the disk in a day: as good as nothing
+_STILL: Final = 0.001  # share of the disk per day that counts as no growth
 
 
 @dataclass(frozen=True)
 class ThresholdEta:
-    """When a level is reached: wall clock, seconds; infinite for never."""
+    """When a threshold is reached: wall clock in seconds; infinite for never."""
 
     at: float
     low: float
@@ -37,11 +37,11 @@ class ThresholdEta:
 
 @dataclass(frozen=True)
 class UsageForecast:
-    """What is to be expected of one disk.
+    """The forecast of one disk.
 
     Attributes:
-        made: wall clock, seconds.
-        rate: bytes per second.
+        made: time of the forecast, wall clock in seconds.
+        rate: growth in bytes per second.
         etas: by their name in the status.
     """
 
@@ -53,11 +53,11 @@ class UsageForecast:
 
 @dataclass(frozen=True)
 class Task:
-    """One disk to be forecast.
+    """Input of a disk's forecast.
 
     Attributes:
-        until: when the history ends, wall clock.
-        arriving, leaving: bytes that moves in flight still bring, and will free.
+        until: end of the history, wall clock in seconds.
+        arriving, leaving: bytes that moves in flight will still add and free.
     """
 
     until: float
@@ -68,7 +68,7 @@ class Task:
 
 
 def make_forecast(task: Task) -> UsageForecast:
-    """Forecast one disk; takes some milliseconds."""
+    """Forecast one disk; takes a few milliseconds."""
     capacity = float(task.history.capacity[0])
     steps = disk_bounds(int(capacity), task.thresholds, LastResortActions(block_producers=True))
     goals = np.array([[float(steps.at(level).enter) for level in THRESHOLDS.values()]])
@@ -82,7 +82,7 @@ def make_forecast(task: Task) -> UsageForecast:
 
 
 def as_status(forecast: UsageForecast, before: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The entry of the status: what stands there already, if the news do not matter."""
+    """The entry for the status; the existing entry if the change is not significant."""
     entry: dict[str, Any] = {"bytesPerSecond": _coarse(forecast.rate)}
     for name, eta in forecast.etas.items():
         known = (before or {}).get(name)
@@ -114,7 +114,7 @@ def _written(eta: ThresholdEta) -> dict[str, str]:
 
 
 def _stamp(at: float) -> str:
-    """To the minute: nothing here is known to the second."""
+    """Rounded to the minute, because forecasts are not accurate to the second."""
     return datetime.fromtimestamp(round(at / 60) * 60, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -123,6 +123,6 @@ def _read(text: object) -> float:
 
 
 def _coarse(rate: float) -> int:
-    """Two digits."""
+    """Round to two digits."""
     unit = 10.0 ** max(0, len(str(int(abs(rate)))) - 2)
     return int(round(rate / unit) * unit)

@@ -1,7 +1,7 @@
-"""What is kept of a disk's past: one record for five minutes, four weeks of them, in a file that never grows.
+"""A disk's usage history: one record per five minutes for four weeks, in a file of fixed size.
 
-The file is a head and a ring of records; a record's place follows from its time. It is made once at its full size, so that
-a disk that is full can still be written to, and each record carries a checksum: one that was cut short is no record.
+The file is a header and a ring of records; the time of a record determines its position. It is created at its full size, so that
+records can be written on a full disk. Each record has a checksum, so that an incomplete one is ignored.
 """
 
 import struct
@@ -12,7 +12,7 @@ from typing import Final
 
 STEP: Final = 300  # seconds
 PLACES: Final = 28 * 24 * 3600 // STEP
-UNKNOWN: Final = -1  # bytes appended, while the broker did not say
+UNKNOWN: Final = -1  # bytes appended, if the broker did not report them
 
 _FIELDS: Final = struct.Struct("<IQQqq")
 _SUM: Final = struct.Struct("<I")
@@ -25,10 +25,10 @@ class Sample:
     """One record.
 
     Attributes:
-        number: of its five minutes since the epoch.
-        used, capacity: bytes, at their end.
-        append: bytes appended within them; UNKNOWN if that is not known.
-        moved: bytes that came, or (negative) went, with replicas that were moved.
+        number: number of its five-minute interval since the epoch.
+        used, capacity: bytes at the end of the interval.
+        append: bytes appended in the interval; UNKNOWN if unknown.
+        moved: bytes added, or (negative) removed, with moved replicas.
     """
 
     number: int
@@ -39,23 +39,23 @@ class Sample:
 
 
 def head(directory_id: str) -> bytes:
-    """The file's first bytes: what it is, and whose past."""
+    """The file's header: format and directory id."""
     return f"spindle-history-1 {directory_id}".encode()[:SIZE].ljust(SIZE)
 
 
 def offset(sample: Sample) -> int:
-    """Where a sample belongs in the file."""
+    """A sample's position in the file."""
     return SIZE * (1 + sample.number % PLACES)
 
 
 def pack(sample: Sample) -> bytes:
-    """A sample as it is written."""
+    """Encode a sample."""
     fields = _FIELDS.pack(sample.number, sample.used, sample.capacity, sample.append, sample.moved)
     return fields + _SUM.pack(zlib.crc32(fields))
 
 
 def unpack(data: bytes) -> Iterator[Sample]:
-    """The whole records in a piece of the ring."""
+    """The valid records in a part of the ring."""
     for start in range(0, len(data) - SIZE + 1, SIZE):
         fields = data[start : start + _FIELDS.size]
         (check,) = _SUM.unpack_from(data, start + _FIELDS.size)

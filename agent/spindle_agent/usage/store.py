@@ -1,4 +1,4 @@
-"""The file on the disk that holds its past; only a disk's own process calls this, since any of it may hang."""
+"""The file on a disk with its usage history. Only the disk's process calls this, because any call may hang."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -7,19 +7,19 @@ from spindle.cluster.names import HISTORY_FILE
 from spindle_agent import volume
 from spindle_agent.usage.records import FILE_SIZE, SIZE, Sample, head, offset, pack
 
-_AT_ONCE = SIZE * 1000  # as much as one message to the agent holds
+_AT_ONCE = SIZE * 1000  # the size of one message to the agent
 
 
 def write(root: int, directory_id: str, samples: Sequence[Sample]) -> None:
-    """Write samples to the file at a volume's root, which is made, or made anew if it tells of another log dir.
+    """Write samples to the file at a volume's root; the file is created, or recreated if it belongs to another log dir.
 
     Args:
-        root: descriptor of the volume's root, which the caller knows to be ours.
-        directory_id: of the log dir on it.
-        samples: what is new.
+        root: descriptor of the volume's root, whose identity the caller has checked.
+        directory_id: directory id of its log dir.
+        samples: the new samples.
 
     Raises:
-        OSError: the disk has no room for the file, or something is wrong with it.
+        OSError: the disk has no space for the file, or returned an error.
     """
     file = volume.open_file(root, HISTORY_FILE, os.O_RDWR | os.O_CREAT)
     try:
@@ -34,7 +34,7 @@ def write(root: int, directory_id: str, samples: Sequence[Sample]) -> None:
 
 
 def read(root: int, directory_id: str) -> Iterator[bytes]:
-    """The ring in pieces of whole records; nothing if there is none, or it tells of another log dir.
+    """The ring in parts of whole records; empty if there is no file, or it belongs to another log dir.
 
     Raises:
         OSError: the disk cannot be read.

@@ -1,4 +1,4 @@
-"""Keeps the past of this node's disks, and tells what is to be expected of them."""
+"""Keeps the usage history of this node's disks and their forecasts."""
 
 import asyncio
 import base64
@@ -27,7 +27,7 @@ _STALE: Final = 1800.0
 
 @dataclass
 class _TrackedDisk:
-    """One disk."""
+    """State of one disk."""
 
     directory_id: str
     told: Mapping[str, Any] | None
@@ -40,44 +40,44 @@ class _TrackedDisk:
 
 
 class UsageTracker:
-    """The disks of this node by key. Lives in the event loop; only the arithmetic is done in a thread."""
+    """The disks of this node by key. Runs in the event loop; only the computation runs in a thread."""
 
     def __init__(self, remember: Callable[[Key, Sample], None]) -> None:
-        """Nothing known yet.
+        """Start without disks.
 
         Args:
-            remember: has a sample written to the disk that it is of.
+            remember: writes a sample to its disk.
         """
         self._remember = remember
         self._fills: dict[Key, _TrackedDisk] = {}
 
     def sees(self, key: Key, directory_id: str, observed: Mapping[str, Any] | None) -> None:
-        """A disk is on record; what was told of it before holds until there is something to tell."""
+        """Add a recorded disk; its previous forecast remains valid until there is a new one."""
         known = self._fills.get(key)
         if known is None or known.directory_id != directory_id:
             told = (observed or {}).get("forecast") if known is None else None
             self._fills[key] = _TrackedDisk(directory_id, told, time.monotonic())
 
     def keep(self, keys: Collection[Key]) -> None:
-        """Only these disks are on record."""
+        """Keep only these disks."""
         for key in self._fills.keys() - set(keys):
             del self._fills[key]
 
     def recalled(self, key: Key, report: Recalled) -> None:
-        """A disk's process has read a piece of what was kept."""
+        """A disk's process has read a part of the stored history."""
         fill = self._fills.get(key)
         if fill is not None and fill.directory_id == report.directory_id:
             fill.usage_history.recall(unpack(base64.b64decode(report.records)), time.time())
             fill.fresh = True
 
     def look(self, key: Key, log_dir: LogDir | None) -> None:
-        """The broker said what is in a disk's log dir."""
+        """The broker reported a disk's log dir."""
         fill = self._fills.get(key)
         if fill is not None and log_dir is not None and not log_dir.error:
             fill.count.look(log_dir, time.monotonic())
 
     def sample(self, key: Key, disk: Disk) -> None:
-        """Take the minute's sample of a disk, if it is due and the disk is well and ours."""
+        """Take the minute's sample of a disk if it is due and the disk is healthy and belongs to this broker."""
         fill, sizes, now = self._fills.get(key), disk.glanced, time.monotonic()
         if fill is None or sizes is None or not well(sizes) or not sizes.total_bytes or not disk.ours:
             return
@@ -91,14 +91,14 @@ class UsageTracker:
             self._remember(key, done)
 
     def told(self, key: Key) -> dict[str, Any]:
-        """What the status says of a disk beside everything else; nothing once the disk has not been seen for long."""
+        """The disk's forecast for the status; empty if the disk was not observed for long."""
         fill = self._fills.get(key)
         if fill is None or fill.told is None or time.monotonic() - fill.seen_at > _STALE:
             return {}
         return {"forecast": dict(fill.told)}
 
     def forecasts(self) -> list[tuple[Key, UsageForecast]]:
-        """What is expected at present, of each disk of which there is enough to go by."""
+        """Current forecasts of all disks with enough history."""
         return [
             (key, fill.forecast)
             for key, fill in self._fills.items()
@@ -111,12 +111,12 @@ class UsageTracker:
         moving: Callable[[Key], tuple[int, int]],
         changed: Callable[[Key], None],
     ) -> None:
-        """Forecast for ever.
+        """Forecast until cancelled.
 
         Args:
-            thresholds: gives those of a disk.
-            moving: gives the bytes that moves still bring to a disk, and will free there.
-            changed: is told of each disk of which there is something else to tell.
+            thresholds: returns the thresholds of a disk.
+            moving: returns the bytes that moves will still add to a disk, and free on it.
+            changed: called with each disk whose forecast has changed.
         """
         while True:
             await self._round(thresholds, moving, changed)
@@ -145,7 +145,7 @@ class UsageTracker:
 
 
 def thresholds_of(spec: Mapping[str, Any]) -> Thresholds:
-    """Those in a KafkaBroker's spec; the defaults where there are none, or none that can be read."""
+    """Thresholds from a KafkaBroker's spec; the defaults if there are none or invalid ones."""
     try:
         return Thresholds.parse(spec.get("thresholds") or {})
     except ValidationError:
@@ -153,7 +153,7 @@ def thresholds_of(spec: Mapping[str, Any]) -> Thresholds:
 
 
 def in_flight(moves: Mapping[Move, Progress], log_dir: str) -> tuple[int, int]:
-    """Bytes that moves which have begun still bring to a log dir, and those that they will free there."""
+    """Bytes that running moves will still add to a log dir, and bytes that they will free there."""
     arriving = leaving = 0
     for move, progress in moves.items():
         if progress.state is not State.COPYING or progress.size is None:

@@ -1,4 +1,4 @@
-"""A disk's past as the agent has it in memory: the last hours by the minute, four weeks by five minutes."""
+"""A disk's usage history in memory: the last hours by minute, four weeks by five minutes."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -12,17 +12,19 @@ from spindle_agent.usage.records import PLACES, STEP, UNKNOWN, Sample
 
 MINUTE: Final = 60.0
 _MINUTES: Final = 120
-_ENOUGH: Final = 12  # five minutes' samples, before which minutes tell more
-_LEAST: Final = 12  # minutes: of fewer nothing is said, so that a broker's start is not taken for a trend
-_TOGETHER: Final = 3600.0  # seconds: minutes further apart are no trend
+_ENOUGH: Final = 12  # number of five-minute samples below which the minutes are used
+_LEAST: Final = (
+    12  # minutes: with fewer there is no forecast, so that a broker's start does not look like a trend
+)
+_TOGETHER: Final = 3600.0  # seconds: minutes further apart do not form a trend
 _UNKNOWN: Final = (
-    0.5  # share of samples without word of the broker, above which what is appended counts as unknown
+    0.5  # share of samples without a broker report above which the appended bytes count as unknown
 )
 
 
 @dataclass(frozen=True)
 class Minute:
-    """One sample: wall clock in seconds, bytes in use, bytes appended (None if unknown) and moved since the one before."""
+    """One sample: wall clock in seconds, used bytes, bytes appended (None if unknown) and moved since the previous one."""
 
     at: float
     used: int
@@ -31,15 +33,15 @@ class Minute:
 
 
 class UsageHistory:
-    """One disk's past."""
+    """The usage history of one disk."""
 
     def __init__(self) -> None:
         self._ring = np.zeros((5, PLACES), np.int64)  # number, used, capacity, append, moved
         self._minutes: deque[Minute] = deque(maxlen=_MINUTES)
-        self._open: Sample | None = None  # the five minutes that are not over
+        self._open: Sample | None = None  # the current five-minute interval
 
     def recall(self, samples: Iterable[Sample], now: float) -> None:
-        """Take in what was kept from earlier; what is known already stays."""
+        """Add stored samples; samples already known are kept."""
         latest = int(now // STEP)
         for sample in samples:
             place = sample.number % PLACES
@@ -47,9 +49,9 @@ class UsageHistory:
                 self._put(sample)
 
     def add(self, minute: Minute, capacity: int) -> Sample | None:
-        """Take in a minute's sample; returns the five minutes that it ends, to be kept."""
+        """Add a minute's sample; returns the five-minute sample that it completes, to be stored."""
         if self._minutes and not 0 < minute.at - self._minutes[-1].at < _TOGETHER:
-            self._minutes.clear()  # the agent was away, or somebody has set the clock
+            self._minutes.clear()  # the agent was down, or the clock was set
         self._minutes.append(minute)
         number = int(minute.at // STEP)
         done, before = None, self._open
@@ -64,7 +66,7 @@ class UsageHistory:
         return done
 
     def history(self) -> tuple[float, History] | None:
-        """When the past ends (wall clock, seconds), and the past; None if there is too little of it."""
+        """End of the history (wall clock in seconds) and the history; None if it is too short."""
         ring = self._ring[:, self._ring[0] > max(0, int(self._ring[0].max()) - PLACES)]
         if ring.shape[1] >= _ENOUGH:
             ring = ring[:, np.argsort(ring[0])]
@@ -78,7 +80,7 @@ class UsageHistory:
             return None
         settled = without_moves(used, moved)
         unknown = (append == UNKNOWN).mean() > _UNKNOWN
-        # Nothing grows by more than what is appended: so much there was, also where nobody looked.
+        # Usage cannot grow by more than the appended bytes, so at least that much was appended, also in gaps.
         append = np.maximum(append, np.diff(settled, prepend=settled[0]))
         return float(times[-1]), even(times, settled, capacity, None if unknown else append)
 
