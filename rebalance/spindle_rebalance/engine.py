@@ -1,7 +1,7 @@
-"""Where Spark works: in this process's pod, or with executors on Kubernetes in client mode.
+"""Where Spark runs: in this process's pod, or with executors on Kubernetes in client mode.
 
-Sources: Spark's "Running on Kubernetes", client mode: the driver pod's name makes it the owner of its executors, so that they go with it;
-executors reach the driver at the pod's address, on ports that are fixed so that they can be allowed.
+Source: Spark's "Running on Kubernetes", client mode. The driver pod owns its executors, so they are deleted with it. Executors
+connect to the driver at the pod's address, on fixed ports, so that a NetworkPolicy can allow them.
 """
 
 import ipaddress
@@ -17,11 +17,11 @@ from spindle_rebalance.options import Executors, Options
 
 _SERVICE_HOST: Final = "KUBERNETES_SERVICE_HOST"
 _SERVICE_PORT: Final = "KUBERNETES_SERVICE_PORT"
-_PYTHON: Final = "/opt/spindle/venv/bin/python"  # in the job's image
+_PYTHON: Final = "/opt/spindle/venv/bin/python"  # path in the job's image
 _TEMPLATE: Final = "executor.json"
-# Spark takes serialized objects from whoever reaches its ports, unless it asks for a secret. It makes one for each run, and tells it to its
-# executors by their pods' environment (BasicExecutorFeatureStep). The second version of its handshake, and a cipher that
-# notices changes, are not what Spark does of itself; nor does it refuse its older SASL, which encrypts nothing by default.
+# Spark accepts serialized objects from anybody who reaches its ports, unless authentication is on. It then creates a secret for each run and passes it to the
+# executors in their pods' environment (BasicExecutorFeatureStep). By default Spark uses neither version 2 of its handshake nor an
+# authenticated cipher, and accepts its older SASL, which does not encrypt by default.
 SECURED: Final[Mapping[str, str]] = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
@@ -32,7 +32,7 @@ SECURED: Final[Mapping[str, str]] = {
 
 
 def host_text(address: str) -> str:
-    """An address as it stands in a URL: one of IPv6 in brackets."""
+    """An address for a URL: IPv6 in brackets."""
     try:
         return f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
     except ValueError:
@@ -40,10 +40,10 @@ def host_text(address: str) -> str:
 
 
 def master_of(options: Options, env: Mapping[str, str] = os.environ) -> str:
-    """Spark's master.
+    """Spark's master URL.
 
     Raises:
-        RunError: executors are asked for, and this is no pod.
+        RunError: executors are requested, but this process does not run in a pod.
     """
     if options.executors is None:
         return options.master
@@ -58,15 +58,15 @@ def settings(
 
     Args:
         options: the command line.
-        template: of an executor's pod; written into the scratch folder.
-        env: what the pod was told.
+        template: template of an executor's pod; written into the scratch folder.
+        env: environment of the pod.
     """
     made = {} if options.scratch is None else {"spark.local.dir": str(options.scratch)}
     if options.heap_mib is not None:
-        made["spark.driver.memory"] = f"{options.heap_mib}m"  # read before the JVM is started
+        made["spark.driver.memory"] = f"{options.heap_mib}m"  # read before the JVM starts
     made |= {f"spark.hadoop.{key}": value for key, value in options.hadoop.items()}
     if len(options.targets) > 1:
-        made["spark.scheduler.mode"] = "FAIR"  # clusters are worked on side by side
+        made["spark.scheduler.mode"] = "FAIR"  # clusters are processed in parallel
     if options.executors is None:
         return made
     return made | _on_kubernetes(options, options.executors, template, env)
@@ -112,6 +112,6 @@ def _told(env: Mapping[str, str], name: str) -> str:
     if not value:
         raise RunError(
             ENGINE,
-            f"executors need a pod that knows itself, and {name} is not set: run it as the CronJob's pod does",
+            f"executors need the environment of the CronJob's pod, but {name} is not set",
         )
     return value

@@ -1,4 +1,4 @@
-"""What can end a run, each with the word that the KafkaCluster's condition gets."""
+"""Errors that end a run, each with the reason for the KafkaCluster's condition."""
 
 from typing import Final
 
@@ -16,10 +16,10 @@ UNEXPECTED: Final = "RunFailed"
 
 
 class RunError(Exception):
-    """A run that cannot go on; the message is for a person, and says what would help.
+    """A run cannot continue; the message says why and how to resolve it.
 
     Attributes:
-        reason: one word in CamelCase.
+        reason: reason of the condition, in CamelCase.
     """
 
     def __init__(self, reason: str, message: str) -> None:

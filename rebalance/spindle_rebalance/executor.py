@@ -1,7 +1,7 @@
-"""What a pod of Spark's does with the job's image: become an executor.
+"""Starts a Spark executor in a pod with the job's image.
 
-Spark starts its pods with the argument ``executor`` and says everything else by the environment (``BasicExecutorFeatureStep`` of
-spark-kubernetes 4.3); its own image has a shell script that makes the same command of it.
+Spark starts its pods with the argument ``executor`` and passes everything else in the environment (``BasicExecutorFeatureStep`` of
+spark-kubernetes 4.3); in Spark's image a shell script builds the same command.
 """
 
 import importlib.util
@@ -29,12 +29,12 @@ def command(env: Mapping[str, str], jars: str, java: str = "java") -> list[str]:
     """The command line of an executor.
 
     Args:
-        env: what Spark told the pod.
+        env: environment set by Spark.
         jars: folder with Spark's jars.
-        java: program.
+        java: the Java program.
 
     Raises:
-        KeyError: with the variable that Spark did not set: this is none of its pods.
+        KeyError: a variable is missing, so Spark did not start this pod; the error holds its name.
     """
     numbered = sorted((int(m[1]), value) for name, value in env.items() if (m := _OPTION.fullmatch(name)))
     memory = env["SPARK_EXECUTOR_MEMORY"]
@@ -53,7 +53,7 @@ def command(env: Mapping[str, str], jars: str, java: str = "java") -> list[str]:
 
 
 def run() -> NoReturn:
-    """Become the executor."""
+    """Replace this process with the executor."""
     found = importlib.util.find_spec("pyspark")
     jars = Path(found.origin).parent / "jars" if found is not None and found.origin else Path("jars")
     try:

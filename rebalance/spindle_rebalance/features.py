@@ -3,9 +3,9 @@
     brokers = source.read(spark, access, ranges).transform(summaries(cluster_id)).persist()
     brokers.transform(replicas), brokers.transform(disks), brokers.transform(poison), brokers.transform(clocks)
 
-A day of a million replicas is 288 million samples, but only 288,000 records of a thousand brokers. So what is moved between tasks are
-the records as they are, 14 bytes a sample; all of a broker's come together in one task, which makes a line of each replica
-and a history of each disk of them. Everything after that is small.
+A day of a million replicas is 288 million samples, but only 288,000 records of a thousand brokers. So the shuffle moves the
+encoded records, 14 bytes per sample. All records of a broker go to one task, which makes one row per replica
+and one history per disk. Everything after that is small.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ Transform = Callable[[DataFrame], DataFrame]
 
 
 def _list(of: pa.DataType) -> pa.DataType:
-    return pa.list_(pa.field("element", of))  # as Spark calls it
+    return pa.list_(pa.field("element", of))  # Spark's name of the element
 
 
 _POISON: Final = pa.struct([("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string())])
@@ -82,9 +82,9 @@ def summaries(cluster_id: str | None = None, replicas_since_ms: int = 0) -> Tran
     """Records → one row per broker: counts, ``poison``, ``replicas`` and ``disks`` (arrays of structs).
 
     Args:
-        cluster_id: of the cluster that is looked at; records of another one are poison. None: whatever a broker's first record says.
-        replicas_since_ms: the features of replicas are made of samples that Kafka stored no earlier (ms since 1970);
-            histories of disks of all.
+        cluster_id: id of the cluster; records of another cluster are poison. None: the id in a broker's first record.
+        replicas_since_ms: replica features use only samples that Kafka stored at or after this time (ms since 1970);
+            disk histories use all.
     """
 
     def summarised(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,7 +101,7 @@ def summaries(cluster_id: str | None = None, replicas_since_ms: int = 0) -> Tran
 
 
 def chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """One after the other."""
+    """The batches one after the other."""
     yield first
     yield from rest
 
@@ -127,7 +127,7 @@ def summarise(broker: int, clean: CleanRecords, replicas_since_ms: int) -> pa.Re
 
 
 def _one(structs: pa.StructArray) -> pa.ListArray:
-    """A list array of one element: these."""
+    """A list array with these structs as its only element."""
     return pa.ListArray.from_arrays(np.array([0, len(structs)], np.int32), structs, type=_list(structs.type))
 
 
@@ -185,14 +185,14 @@ def replicas(brokers: DataFrame) -> DataFrame:
 
 
 def disks(brokers: DataFrame) -> DataFrame:
-    """Summaries → one row per disk: broker, rack, and the fields of ``disks``: its history as arrays."""
+    """Summaries → one row per disk: broker, rack, and the fields of ``disks`` with its history as arrays."""
     return brokers.select("broker", "rack", sf.explode("disks").alias("found")).select(
         "broker", "rack", "found.*"
     )
 
 
 def poison(brokers: DataFrame) -> DataFrame:
-    """Summaries → one row per unusable record that is named: partition, offset, reason."""
+    """Summaries → one row per listed unusable record: partition, offset, reason."""
     return brokers.select(sf.explode("poison").alias("found")).select("found.*")
 
 
@@ -203,6 +203,6 @@ def clocks(brokers: DataFrame) -> DataFrame:
 
 
 def counts(brokers: DataFrame) -> DataFrame:
-    """Summaries → one row: records, rows, poisoned, doubled of all brokers."""
+    """Summaries → one row: records, rows, poisoned, doubled, summed over all brokers."""
     names = ("records", "rows", "poisoned", "doubled")
     return brokers.select(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in names))

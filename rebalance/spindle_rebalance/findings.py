@@ -1,4 +1,4 @@
-"""What the history told: the data side of a run hands this to the side that plans."""
+"""Results of the history, passed from the data part of a run to the planning part."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from spindle.forecast.history import HOUR
 
-# The shortest time whose rate the forecaster compares with that of longer ones.
+# The shortest period whose rate the forecaster compares with longer ones.
 LEAST_TOLD_S: Final = 3 * HOUR
 REPLICAS: Final = pa.schema(
     [
@@ -21,17 +21,17 @@ REPLICAS: Final = pa.schema(
         pa.field("append_p95", pa.float64()),
     ]
 )
-"""Columns of `Findings.replicas`: size in the broker's latest sample (bytes), how fast it grows, and the rate at which it is
-appended to that 95 % of the samples stay below (bytes per second each; null where there is too little to tell)."""
+"""Columns of `Findings.replicas`: size in the broker's latest sample (bytes), growth rate, and the 95th percentile of the
+append rate (bytes per second each; null with too few samples)."""
 
 
 @dataclass(frozen=True)
 class Poisoned:
-    """A record that could not be used.
+    """An unusable record.
 
     Attributes:
-        partition, offset: where it lies in the topic of samples.
-        reason: what is wrong with it, in a sentence.
+        partition, offset: its position in the topic of samples.
+        reason: what is wrong with it, as a sentence.
     """
 
     partition: int
@@ -41,11 +41,11 @@ class Poisoned:
 
 @dataclass(frozen=True)
 class ClockOff:
-    """A broker whose clock was off, and how its samples were read.
+    """A broker whose clock was wrong, and how its samples were corrected.
 
     Attributes:
-        seconds: that its clock was ahead of Kafka's, at its worst; negative for behind.
-        records: whose times were put right by what Kafka stored.
+        seconds: largest difference of its clock from Kafka's; positive if it was ahead.
+        records: number of records whose times were corrected by Kafka's timestamps.
     """
 
     broker: int
@@ -55,15 +55,15 @@ class ClockOff:
 
 @dataclass(frozen=True)
 class ReadReport:
-    """What was read of the topic of samples.
+    """What was read from the topic of samples.
 
     Attributes:
-        records: records in the ranges, the unusable ones too.
-        rows: samples of replicas in them.
-        poison: unusable records, at most as many as are named; `poisoned` counts all.
-        offsets: partition → first offset and the one after the last; with them a run can be repeated.
-        doubled: records left out because their broker had reported for the same interval already.
-        clocks: brokers whose clocks were off.
+        records: records in the ranges, including unusable ones.
+        rows: replica samples in them.
+        poison: listed unusable records, a limited number; `poisoned` counts all.
+        offsets: partition → first offset and last offset + 1; a run can be repeated with them.
+        doubled: records left out as duplicates for the same broker and interval.
+        clocks: brokers whose clocks were wrong.
     """
 
     records: int
@@ -80,11 +80,11 @@ class SlowFinding:
     """A disk that is slow in comparison with its peers.
 
     Attributes:
-        since_ms: when it became so, in ms since 1970.
-        times: how many times longer its requests take than those of its peers.
-        latency_ms, peers_ms: what its requests take, and what is usual among its peers.
-        peers: disks that it was compared with.
-        message: the same in a sentence.
+        since_ms: start of the slowness, in ms since 1970.
+        times: ratio of its request latency to that of its peers.
+        latency_ms, peers_ms: its request latency, and the typical one of its peers.
+        peers: number of disks it was compared with.
+        message: the finding as a sentence.
     """
 
     since_ms: int
@@ -97,20 +97,20 @@ class SlowFinding:
 
 @dataclass(frozen=True)
 class DiskFinding:
-    """What the history says of one disk.
+    """Results of the history for one disk.
 
     Attributes:
         dir: path of the log dir.
-        disk: its name in the cluster's spec.
-        kind: what it may be compared with.
+        disk: name of the disk in the cluster's spec.
+        kind: class of comparable disks.
         capacity, used: bytes, in the latest sample.
-        history_s: seconds from its first sample to its latest one.
-        level_per_s: bytes per second by which it fills, on average of day and week; negative while it empties, None if unknown.
-        full_in_s: seconds from the latest sample until it reaches the level that was asked for: at the earliest, expected, at the
-            latest (an 80 % range, infinite for never); None where there is too little history to tell.
-        slow: None for a disk that is not.
-        backtest_error_h: by how many hours a forecast made on the history without its last part was off; None if there was
-            nothing to hold it against.
+        history_s: seconds from its first to its latest sample.
+        level_per_s: growth in bytes per second, averaged over day and week; negative if it shrinks, None if unknown.
+        full_in_s: seconds from the latest sample until it reaches the requested level: earliest, expected,
+            latest (an 80 % range, infinite for never); None with too little history.
+        slow: None if the disk is not slow.
+        backtest_error_h: error in hours of a forecast made from the history without its last part; None if
+            there was nothing to compare with.
     """
 
     broker: int
@@ -127,13 +127,13 @@ class DiskFinding:
 
     @property
     def told(self) -> bool:
-        """Whether there is enough history to tell people when it is full: a line through some minutes says nothing of days."""
+        """Whether the history is long enough to report when the disk is full: some minutes do not predict days."""
         return self.full_in_s is not None and self.history_s >= LEAST_TOLD_S
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the history of one cluster told.
+    """All results of one cluster's history.
 
     Attributes:
         replicas: a table of `REPLICAS`.
@@ -145,5 +145,5 @@ class Findings:
 
 
 def too_little_history(disks: Sequence[DiskFinding]) -> str:
-    """Why nothing is told of when these disks are full, with how much history the best known of them has, as a clause."""
+    """Why no forecast is reported for these disks, as a clause with the length of their longest history."""
     return f"too little history yet ({max(d.history_s for d in disks) / 60:.0f} min)"

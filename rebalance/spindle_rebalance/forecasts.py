@@ -1,7 +1,7 @@
-"""When each disk will be full, by core's forecaster over its whole history, and how far off that would have been before.
+"""Forecasts when each disk will be full, with core's forecaster over the whole history, and a back-test of the forecast.
 
-The forecaster is the one in `spindle.forecast`, which the agent and ``spindle-forecast`` use too: the same history gives the
-same figures. Disks that were sampled at the same times are forecast together, as arrays.
+The agent and ``spindle-forecast`` use the same forecaster (`spindle.forecast`), so the same history gives the
+same result. Disks that were sampled at the same times are forecast together, as arrays.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,12 +18,12 @@ from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, HOUR, Columns, Floats, History, gather
 from spindle_rebalance.arrays import lists
 
-HELD_OUT_S: Final = (
-    DAY  # the last part of a history that the back-test does not look at; of a short one a quarter
-)
+HELD_OUT_S: Final = DAY  # length of the part held out in the back-test; a quarter of a short history
 _SHARE: Final = 4
 _LEAST_S: Final = 6 * HOUR  # a shorter history is not tested
-_MOVED: Final = 0.001  # of capacity: with less growth in the held-out part there was nothing to foresee
+_MOVED: Final = (
+    0.001  # share of capacity: with less growth in the held-out part there was nothing to forecast
+)
 _COLUMNS: Final = pa.schema(
     [
         ("broker", pa.int32()),
@@ -48,11 +48,11 @@ _COLUMNS: Final = pa.schema(
 
 @dataclass(frozen=True)
 class DiskForecasts:
-    """What is to be expected of some disks, all (disks,); NaN where there is too little history, infinite for never.
+    """Forecasts of some disks, all of shape (disks,); NaN with too little history, infinite for never.
 
     Attributes:
         rate: bytes per second.
-        eta, low, high: seconds from the latest sample until the level is reached, and the range that holds four times in five.
+        eta, low, high: seconds from the latest sample until the level is reached, and a range that holds in four of five cases.
     """
 
     rate: Floats
@@ -63,11 +63,11 @@ class DiskForecasts:
 
 @dataclass(frozen=True)
 class Tested:
-    """How a forecast without the last part of the history did, all (disks,).
+    """Accuracy of forecasts without the last part of the history, all of shape (disks,).
 
     Attributes:
-        error_h: hours between when the peak of that part was expected and when it came; NaN where nothing could be tested.
-        in_range: 1 where it came within the range, 0 where not, NaN likewise.
+        error_h: hours between the forecast and the actual peak of that part; NaN if nothing could be tested.
+        in_range: 1 if the peak came within the forecast range, 0 if not, NaN likewise.
     """
 
     error_h: Floats
@@ -77,17 +77,17 @@ class Tested:
 def forecasts(level: float) -> Callable[[DataFrame], DataFrame]:
     """Disks with their histories (`features.disks`) → one row per disk: its latest state, forecast and back-test.
 
-    ``eta``, ``low`` and ``high`` are seconds from the disk's latest sample, infinite for never, null where there is too little
-    history; ``error_h`` and ``in_range`` are null where the back-test had nothing to test.
+    ``eta``, ``low`` and ``high`` are seconds from the disk's latest sample, infinite for never, null with too little
+    history; ``error_h`` and ``in_range`` are null if the back-test had nothing to test.
 
     Args:
-        level: that is to be reached, a share of capacity.
+        level: the level to reach, as a share of capacity.
 
     Raises:
-        ValueError: that is no share.
+        ValueError: the level is not a share.
     """
     if not 0 < level <= 1:
-        raise ValueError(f"level {level}: a share of capacity, above 0 and up to 1")
+        raise ValueError(f"level {level} must be a share of capacity above 0 and at most 1")
 
     def forecast_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -132,7 +132,7 @@ def of_batch(batch: pa.RecordBatch, level: float) -> pa.RecordBatch:
 
 
 def backtest(history: History) -> Tested:
-    """Forecast what the last part of a history has shown since: when use reached the highest that it did reach."""
+    """Forecast the last part of a history: when usage reached its actual peak in that part."""
     count = history.used.shape[1]
     out = round(min(HELD_OUT_S, history.seconds / _SHARE) / history.step)
     nothing = np.full(len(history.used), np.nan)
@@ -158,9 +158,9 @@ def backtest(history: History) -> Tested:
 def _alike(
     at_s: list[Any], used: list[Any], capacity: list[Any], appended: list[Any]
 ) -> Iterator[tuple[NDArray[np.int64], History]]:
-    """Rows that were sampled at the same times, and their history; rows with a single sample are left out.
+    """Groups of rows that were sampled at the same times, with their history; rows with a single sample are left out.
 
-    They go through the forecaster's own `gather`, which makes uneven ones even.
+    They pass through the forecaster's `gather`, which makes uneven samples even.
     """
     groups: dict[tuple[bytes, bool], list[int]] = {}
     for k, times in enumerate(at_s):

@@ -1,8 +1,9 @@
-"""One look at a cluster's Kafka: brokers with their log dirs, partitions, what is in motion. Nothing is changed.
+"""Reads the state of a Kafka cluster: brokers with their log dirs, partitions, running reassignments. Changes nothing.
 
-Each question goes to a broker of our choice, which the library's public calls do not offer: what everybody can answer is asked of one
-that has just told its log dirs. A call may block for ever where a broker takes connections and then says nothing (the library's TLS
-handshake has no time-out), so each runs in a thread that nobody waits for longer than the limit. Who does not answer is unknown (rule 8).
+Each request goes to a chosen broker, which the library's public calls do not support: requests that every broker can answer go to one
+that has just reported its log dirs. A call can block forever if a broker accepts connections and then sends nothing (the library's TLS
+handshake has no time-out), so each runs in a thread that is waited for only up to the time-out. A broker that does not answer is
+unknown ("unknown is not absent", docs/safety.md).
 """
 
 import copy
@@ -32,8 +33,8 @@ from spindle_rebalance.errors import CREDENTIALS, KAFKA, RunError
 log = logging.getLogger(__name__)
 
 _TRIES: Final = 3
-_TELLS_FENCED: Final = 2  # version of DescribeCluster from which on it does
-_PAGE: Final = 2000  # partitions; what brokers allow at most (max.request.partition.size.limit)
+_TELLS_FENCED: Final = 2  # first version of DescribeCluster that reports fenced brokers
+_PAGE: Final = 2000  # partitions; the brokers' limit (max.request.partition.size.limit)
 _FILES: Final = {"ssl_cafile": "ca.crt", "ssl_certfile": "tls.crt", "ssl_keyfile": "tls.key"}
 
 _T = TypeVar("_T")
@@ -41,7 +42,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach a cluster.
+    """Address and credentials of a cluster.
 
     Attributes:
         bootstrap: ``host:port`` of a listener with mutual TLS.
@@ -52,7 +53,7 @@ class Access:
     tls: Path
 
     def settings(self) -> dict[str, Any]:
-        """Settings that every client of kafka-python takes.
+        """Settings for every kafka-python client.
 
         Raises:
             RunError: a file cannot be read.
@@ -70,20 +71,22 @@ class Access:
 
 
 def look(access: Access, timeout: float) -> KafkaView:
-    """Ask for everything once.
+    """Read everything once.
 
     Args:
-        access: where, and with what.
-        timeout: seconds that one answer may take.
+        access: address and credentials.
+        timeout: seconds for one response.
 
     Raises:
-        RunError: nobody answers, or what is needed is refused.
+        RunError: no broker answers, or a necessary request is refused.
     """
     admin = _try("connecting", timeout, [lambda: _connect(access, timeout)] * _TRIES)
     try:
         return _Questions(admin, timeout).view()
     finally:
-        threading.Thread(target=admin.close, daemon=True).start()  # it may wait for who does not answer
+        threading.Thread(
+            target=admin.close, daemon=True
+        ).start()  # closing may wait for a broker that does not answer
 
 
 def _connect(access: Access, timeout: float) -> Any:
@@ -99,7 +102,7 @@ Reassignments = Mapping[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class _Questions:
-    """What is asked of a connected admin client."""
+    """Requests through a connected admin client."""
 
     def __init__(self, admin: Any, timeout: float) -> None:
         self._manager = admin._manager  # noqa: SLF001 - see the module's docstring
@@ -131,11 +134,11 @@ class _Questions:
         return lambda: self._manager.run(self._manager.send, copy.copy(request), node)
 
     def _ask(self, what: str, request: Any) -> Any:
-        """A question that every broker can answer, to one after the other until one does."""
+        """Send a request that every broker can answer to one broker after the other until one answers."""
         return _try(what, self._timeout, [self._send(request, node) for node in self._heard[:_TRIES]])
 
     def _log_dirs(self, brokers: Iterable[int]) -> dict[int, tuple[LogDir, ...]]:
-        """Log dirs of each broker that answers in time; all are asked at once."""
+        """Log dirs of each broker that answers in time; all are asked in parallel."""
         request = DescribeLogDirsRequest(topics=None)
         waiting = {broker: _begin(self._send(request, broker)) for broker in brokers}
         found: dict[int, tuple[LogDir, ...]] = {}
@@ -148,9 +151,9 @@ class _Questions:
                 found[broker] = tuple(read_log_dir(result) for result in told.results)
             except (KafkaError, OSError, TimeoutError, RunError) as error:
                 refused = _sentence(error)
-                log.warning("broker %d did not tell its log dirs: %s", broker, refused)
+                log.warning("broker %d did not report its log dirs: %s", broker, refused)
         if not found:
-            raise RunError(KAFKA, f"no broker told its log dirs: {refused or 'none is known'}")
+            raise RunError(KAFKA, f"no broker reported its log dirs: {refused or 'no broker is known'}")
         return found
 
     def _reassignments(self) -> Reassignments:
@@ -183,17 +186,17 @@ class _Questions:
 
 
 def _expect(answer: Any, what: str) -> None:
-    """An error in an answer (no rights, say) must not look like an empty one."""
+    """Raise on an error in a response (missing rights, for example), which must not look like an empty response."""
     if code := getattr(answer, "error_code", 0):
-        said = getattr(answer, "error_message", None) or "no more is said"
+        said = getattr(answer, "error_message", None) or "no details"
         raise RunError(KAFKA, f"{what}: Kafka refused: {for_code(code).__name__}: {said}")
 
 
-# Calls that end
+# Calls with a time-out
 
 
 def _begin(call: Callable[[], _T]) -> Callable[[float], _T]:
-    """Start a call in a thread of its own; what comes back waits for it, as long as it is told, and raises what it raised."""
+    """Start a call in its own thread. The returned function waits for it for the given seconds, and raises the call's error."""
     box: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:
@@ -208,17 +211,17 @@ def _begin(call: Callable[[], _T]) -> Callable[[float], _T]:
         try:
             value, error = box.get(timeout=seconds)
         except queue.Empty:
-            raise TimeoutError(f"no answer within {seconds:g} s") from None
+            raise TimeoutError(f"no response within {seconds:g} s") from None
         if error is not None:
             raise error
-        return value  # type: ignore[return-value]  # no error: it is what the call returned
+        return value  # type: ignore[return-value]  # without an error it is the call's result
 
     return wait
 
 
 def _try(what: str, timeout: float, calls: Iterable[Callable[[], _T]]) -> _T:
-    """What the first of these calls returns that ends well in time."""
-    last = "nobody is there to be asked"
+    """Result of the first of these calls that succeeds in time."""
+    last = "there is no broker to ask"
     for call in calls:
         try:
             return _begin(call)(timeout)

@@ -1,4 +1,4 @@
-"""What a run needs of Kubernetes: a cluster's objects, and a place for what it made."""
+"""Kubernetes access of a run: reads a cluster's objects, and writes proposals and reports."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Self
@@ -19,7 +19,7 @@ _NOT_FOUND: Final = 404
 
 
 class Kube:
-    """One Kubernetes. Every method raises RunError."""
+    """A connection to Kubernetes. Every method raises RunError."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self._custom = client.CustomObjectsApi(api)
@@ -27,7 +27,7 @@ class Kube:
 
     @classmethod
     def connect(cls) -> Self:
-        """As the pod's ServiceAccount; outside of a cluster as kubectl would."""
+        """Connect as the pod's ServiceAccount; outside a cluster like kubectl."""
         try:
             made = client.Configuration()
             try:
@@ -37,7 +37,7 @@ class Kube:
         except (ConfigException, OSError, TypeError) as error:
             raise RunError(
                 KUBERNETES,
-                f"there is neither a ServiceAccount nor a usable kubeconfig: {error}; set KUBECONFIG",
+                f"neither a ServiceAccount nor a usable kubeconfig was found: {error}; set KUBECONFIG",
             ) from error
         return cls(client.ApiClient(made))
 
@@ -46,7 +46,7 @@ class Kube:
         what = f"KafkaCluster {namespace}/{name}"
         found = self._get(what, namespace, "kafkaclusters", name)
         if found is None:
-            raise RunError(NO_CLUSTER, f"there is no {what}")
+            raise RunError(NO_CLUSTER, f"{what} does not exist")
         return found
 
     def brokers(self, namespace: str, cluster: str) -> list[Json]:
@@ -60,7 +60,7 @@ class Kube:
         return sorted(found, key=lambda rebalance: str(rebalance["metadata"]["name"]))
 
     def rebalance(self, namespace: str, name: str) -> Json | None:
-        """One KafkaRebalance; None if there is none of that name."""
+        """One KafkaRebalance; None if it does not exist."""
         return self._get(f"KafkaRebalance {namespace}/{name}", namespace, "kafkarebalances", name)
 
     def apply_rebalance(self, namespace: str, body: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ class Kube:
         )
 
     def config_map(self, namespace: str, name: str) -> Json | None:
-        """A ConfigMap as it stands, with its fields named as in JSON; None if there is none of that name."""
+        """A ConfigMap with its fields named as in JSON; None if it does not exist."""
         try:
             found = self._ask(
                 f"ConfigMap {namespace}/{name}", self._core.read_namespaced_config_map, name, namespace
@@ -86,7 +86,7 @@ class Kube:
         return dict(self._core.api_client.sanitize_for_serialization(found))
 
     def create_config_map(self, namespace: str, body: Mapping[str, Any]) -> None:
-        """Make a ConfigMap; fails where there is one of that name."""
+        """Create a ConfigMap; fails if it exists."""
         self._ask(
             f"ConfigMap {namespace}/{body['metadata']['name']}",
             self._core.create_namespaced_config_map,
@@ -95,7 +95,7 @@ class Kube:
         )
 
     def apply_config_map(self, namespace: str, body: Mapping[str, Any]) -> None:
-        """Write a ConfigMap by server-side apply; with a UID and a resourceVersion in its metadata, only over that one."""
+        """Write a ConfigMap by server-side apply; a UID and resourceVersion in its metadata are preconditions."""
         name = body["metadata"]["name"]
         self._ask(
             f"ConfigMap {namespace}/{name}",
@@ -136,7 +136,7 @@ class Kube:
             return call(*args, **options, _request_timeout=_TIMEOUT)
         except ApiException as error:
             if error.status == _NOT_FOUND:
-                raise _AbsentError(REFUSED, f"{what}: there is none") from error
+                raise _AbsentError(REFUSED, f"{what} does not exist") from error
             text = " ".join(str(error.body or error.reason).split())[:500]
             raise RunError(REFUSED, f"{what}: Kubernetes answered {error.status}: {text}") from error
         except (HTTPError, OSError) as error:
@@ -144,4 +144,4 @@ class Kube:
 
 
 class _AbsentError(RunError):
-    """What was asked for is not there."""
+    """The requested object does not exist."""

@@ -1,4 +1,4 @@
-"""From records to findings: the data side of a run from end to end."""
+"""From records to findings: the whole data part of a run."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from spindle_rebalance.slow import slow_disks
 from spindle_rebalance.source import Ranges
 
 LEVEL: Final = 0.85
-NAMED: Final = 100  # unusable records that are told one by one
+NAMED: Final = 100  # unusable records that are listed
 
 
 def learn(
@@ -32,22 +32,22 @@ def learn(
     level: float = LEVEL,
     replicas_since_ms: int = 0,
 ) -> Findings:
-    """Everything that the history of one cluster tells.
+    """Compute all findings from the history of one cluster.
 
-    The topic is read once. What comes to the driver is a line for each replica and each disk, never a sample.
+    The topic is read once. The driver receives one row per replica and disk, never a sample.
 
     Args:
-        records: of `source.read`, or of anything else with the same columns.
-        ranges: that they are of.
-        cluster_id: of the cluster; records of another one are poison. None: whatever a broker's first record says.
-        level: share of capacity that disks are forecast to reach.
+        records: records from `source.read`, or with the same columns.
+        ranges: the ranges of these records.
+        cluster_id: id of the cluster; records of another cluster are poison. None: the id in a broker's first record.
+        level: share of capacity to forecast.
         replicas_since_ms: see `features.summaries`.
 
     Returns:
         Findings; without disks and replicas if there is no history.
 
     Raises:
-        ValueError: the level is no share.
+        ValueError: the level is not a share.
     """
     forecast = forecasts(level)
     brokers = records.transform(features.summaries(cluster_id, replicas_since_ms)).persist()
@@ -64,7 +64,7 @@ def learn(
 
 
 def _cast(table: pa.Table) -> pa.Table:
-    """With the schema's own nullability."""
+    """The table with the schema's nullability."""
     return pa.Table.from_arrays([table.column(name) for name in REPLICAS.names], schema=REPLICAS)
 
 

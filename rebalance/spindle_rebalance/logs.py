@@ -1,4 +1,4 @@
-"""The run's log: one line per step with its counts and seconds, as JSON for machines or as text for people."""
+"""The run's log: one line per step with its counts and duration, as JSON or as text."""
 
 import json
 import logging
@@ -30,12 +30,12 @@ class _Json(logging.Formatter):
 
 class _Line(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        # Names and messages are others': none is to steer a terminal, or to look like a line of its own.
+        # Names and messages are untrusted: they must not control a terminal or imitate a log line.
         return printable(super().formatMessage(record))
 
 
 def set_up(*, as_json: bool, also: logging.Handler | None = None) -> None:
-    """Send the log to standard error."""
+    """Send the log to standard error in one format."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if as_json else _Line("%(asctime)s %(levelname)s %(message)s"))
     root = logging.getLogger()
@@ -47,11 +47,11 @@ def set_up(*, as_json: bool, also: logging.Handler | None = None) -> None:
 
 @contextmanager
 def step(cluster: str, what: str) -> Iterator[dict[str, Any]]:
-    """Time a step, and log one line at its end with what was put into the dict; nothing if it fails.
+    """Time a step, and log one line at its end with the counts from the dict; nothing if it fails.
 
     Args:
         cluster: ``namespace/cluster``.
-        what: the step, in a few words.
+        what: short name of the step.
     """
     counts: dict[str, Any] = {}
     began = time.perf_counter()

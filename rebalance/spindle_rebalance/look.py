@@ -1,4 +1,4 @@
-"""The look at a cluster, taken afresh or read from a record, and the record itself."""
+"""The state of a cluster, read from Kubernetes and Kafka or from a record, and the record itself."""
 
 import gzip
 import json
@@ -19,18 +19,18 @@ OFFSETS: Final = "offsets.json"
 
 
 def take(kube: Kube, namespace: str, cluster: str, access: Access, timeout: float, now_ms: int) -> Picture:
-    """Look at Kubernetes and Kafka.
+    """Read the state from Kubernetes and Kafka.
 
     Args:
-        kube: where the cluster's objects are.
-        namespace: of the KafkaCluster.
-        cluster: its name.
-        access: to its Kafka.
-        timeout: seconds that one answer of Kafka may take.
-        now_ms: ms since 1970.
+        kube: connection to Kubernetes.
+        namespace: namespace of the KafkaCluster.
+        cluster: name of the KafkaCluster.
+        access: address and credentials of its Kafka.
+        timeout: seconds for one response of Kafka.
+        now_ms: current time in ms since 1970.
 
     Raises:
-        RunError: something that a plan cannot do without was not told.
+        RunError: something that a plan needs could not be read.
     """
     spec = kube.cluster(namespace, cluster)["spec"]
     brokers = kube.brokers(namespace, cluster)
@@ -51,7 +51,7 @@ def take(kube: Kube, namespace: str, cluster: str, access: Access, timeout: floa
 
 
 def under_way(kube: Kube, namespace: str, cluster: str) -> str:
-    """The KafkaRebalance that is about to be carried out, or is being carried out; empty if none is."""
+    """The approved or executing KafkaRebalance; empty if there is none."""
     found = (str(r["metadata"]["name"]) for r in kube.rebalances(namespace, cluster) if _open(r))
     return next(found, "")
 
@@ -62,17 +62,17 @@ def _open(rebalance: Mapping[str, Any]) -> bool:
 
 
 def write(folder: Path, picture: Picture) -> None:
-    """Record a look. The same look gives the same bytes."""
+    """Record a state. The same state gives the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(picture.to_document(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     (folder / LOOK).write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def read(folder: Path) -> Picture:
-    """Read what `write` wrote.
+    """Read a record made by `write`.
 
     Raises:
-        RunError: it is not there, or not whole.
+        RunError: the record is missing or incomplete.
     """
     try:
         return Picture.from_document(json.loads(gzip.decompress((folder / LOOK).read_bytes())))
@@ -84,19 +84,19 @@ def write_offsets(folder: Path, offsets: Mapping[int, tuple[int, int]], at_ms: i
     """Record which samples were read.
 
     Args:
-        folder: of the record.
-        offsets: partition → first offset and the one after the last.
-        at_ms: of the look by which they were studied, in ms since 1970; another one may have been taken since.
+        folder: folder of the record.
+        offsets: partition → first offset and last offset + 1.
+        at_ms: time of the state for which they were evaluated, in ms since 1970; a newer state may have been read since.
     """
     ranges = {str(p): list(ends) for p, ends in sorted(offsets.items())}
     (folder / OFFSETS).write_text(json.dumps({"atMs": at_ms, "ranges": ranges}), encoding="utf-8")
 
 
 def read_offsets(folder: Path) -> tuple[dict[int, tuple[int, int]], int]:
-    """Read what `write_offsets` wrote: the offsets, and the time of the look by which they were studied.
+    """Read a record made by `write_offsets`: the offsets, and the time of the state for which they were evaluated.
 
     Raises:
-        RunError: it is not there, or not whole.
+        RunError: the record is missing or incomplete.
     """
     try:
         found = json.loads((folder / OFFSETS).read_text(encoding="utf-8"))

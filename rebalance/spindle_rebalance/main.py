@@ -1,7 +1,7 @@
-"""``spindle-rebalance``: one run, told to people by its log and to the operator by its termination message.
+"""``spindle-rebalance``: one run, reported in its log and, for the operator, in its termination message.
 
-It ends with 0 if every cluster was planned (whether or not anything is to be done), with 1 if one could not be, with 2 if
-it was called in a way that makes no sense.
+Exit code 0: every cluster was planned (whether or not there is anything to do); 1: a cluster could not be planned; 2:
+invalid arguments.
 """
 
 import logging
@@ -24,8 +24,8 @@ from spindle_rebalance.run import Ranges, Run, Spark
 
 log = logging.getLogger(__name__)
 
-_FULL: Final = 1.0  # the level that is forecast: all of a disk
-_RECENT_MS: Final = 86_400_000  # growth of replicas is that of the last day
+_FULL: Final = 1.0  # level to forecast: a full disk
+_RECENT_MS: Final = 86_400_000  # replica growth is measured over the last day
 
 
 def main() -> None:
@@ -35,16 +35,16 @@ def main() -> None:
     code = run(sys.argv[1:])
     logging.shutdown()
     sys.stdout.flush()
-    # Threads that still wait for a broker's answer must not hold up the exit.
+    # Threads that still wait for a broker's response must not delay the exit.
     os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Parse, run, tell; the exit code."""
+    """Parse the arguments, run, and report. Returns the exit code."""
     chosen = options.parse(arguments)
     tail = Tail()
     logs.set_up(as_json=chosen.json_logs, also=tail)
-    # A container's first process does not even receive the signals that it has no handler for.
+    # A container's first process does not receive signals without a handler.
     signal.signal(signal.SIGTERM, lambda *_: _interrupted(tail))
     began = time.monotonic()
     engine = Engine(chosen)
@@ -63,14 +63,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _interrupted(tail: Tail) -> NoReturn:
-    """The run is ended from outside: its deadline has passed, or its Job was deleted. Executors go with the pod."""
-    text = "The run was ended before it was done: its deadline has passed, or somebody deleted it."
+    """The run was terminated: its deadline has passed, or its Job was deleted. Executors are deleted with the pod."""
+    text = "The run was terminated before it finished: its deadline has passed, or the Job was deleted."
     outcome.tell(Outcome("", INTERRUPTED, text, failed=True), tuple(tail.lines))
     os._exit(128 + signal.SIGTERM)
 
 
 class Engine:
-    """Spark, started when it is needed first: it takes seconds, and a look that fails should not have to wait for it."""
+    """Spark, started on first use: the start takes seconds, and a failed read of the cluster should not wait for it."""
 
     def __init__(self, chosen: Options) -> None:
         self._options = chosen
@@ -78,7 +78,7 @@ class Engine:
         self._session: Any = None
 
     def ranges(self, target: Target, days: float) -> Ranges:
-        """Offsets of the samples of the last so many days."""
+        """Offsets of the samples of the last ``days`` days."""
         from spindle_rebalance import source  # noqa: PLC0415 - it imports Spark
 
         since = int((time.time() - days * 86400) * 1000)
@@ -88,7 +88,7 @@ class Engine:
             raise RunError(SAMPLES, str(error)) from error
 
     def study(self, target: Target, ranges: Ranges, picture: Picture) -> Findings:
-        """What these samples tell."""
+        """Compute the findings from these samples."""
         from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
         from pyspark.errors import PySparkException  # noqa: PLC0415 - it takes a second
 
@@ -102,18 +102,18 @@ class Engine:
                 ranges,
                 cluster_id=picture.kafka.cluster_id,
                 level=_FULL,
-                # By the time of the look, which is on record: a run made again looks at the same samples.
+                # Uses the recorded time of the state, so that a repeated run uses the same samples.
                 replicas_since_ms=picture.at_ms - _RECENT_MS,
             )
         except PySparkException as error:
             raise RunError(ENGINE, f"Spark could not read the samples: {_short(error)}") from error
         except (Py4JError, ConnectionError) as error:
-            # Its JVM does not answer, most likely because it is no more: the kernel ends the largest process of a pod that has no memory left.
+            # The JVM does not answer, most likely because the kernel killed it: out of memory, it kills the largest process of the pod.
             why = f"Spark's JVM does not answer: {_short(error)}; give the pod more memory (spec.rebalance.engine.resources)"
             raise RunError(ENGINE, why) from error
 
     def roll_up(self, target: Target, place: str, picture: Picture) -> Sequence[str]:
-        """Keep the hours of features that are not kept yet."""
+        """Write the hourly features that are not stored yet."""
         from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
         from pyspark.errors import PySparkException  # noqa: PLC0415 - it takes a second
 
@@ -127,17 +127,17 @@ class Engine:
         except source.SourceError as error:
             raise RunError(SAMPLES, str(error)) from error
         except (PySparkException, Py4JError, ConnectionError, OSError) as error:
-            why = f"Hours could not be kept at {place}: {_short(error)} (spec.rebalance.rollup)."
+            why = f"The hourly roll-up could not be written to {place}: {_short(error)} (spec.rebalance.rollup)."
             raise RunError(ROLLUP, why) from error
 
     def stop(self) -> None:
-        """End Spark, and with it its executors. One that is dead already must not cost the run its outcome."""
+        """Stop Spark and its executors. If Spark is dead already, the run must still report its result."""
         if self._session is None:
             return
         try:
             self._session.stop()
         except Exception:
-            log.exception("Spark could not be stopped; it ends with this process")
+            log.exception("stopping Spark failed; it ends with this process")
 
     def _access(self, target: Target) -> Any:
         from spindle_rebalance import source  # noqa: PLC0415 - it imports Spark
@@ -158,7 +158,7 @@ class Engine:
             return self._session
 
     def _template(self) -> dict[str, Any] | None:
-        """The pod of an executor, as the cluster's own resource describes it."""
+        """The pod template of an executor, from the KafkaCluster's spec."""
         if self._options.executors is None:
             return None
         from spindle.api.cluster import KafkaClusterSpec  # noqa: PLC0415 - needed here alone
@@ -170,7 +170,7 @@ class Engine:
 
 
 def _short(error: BaseException) -> str:
-    """The first line of Spark's message that says something of ours, or the first one; of an error of Java's the error."""
+    """The first informative line of Spark's message, else its first line; for a Java error the error itself."""
     java = getattr(error, "java_exception", None)
     if java is not None:
         return str(java.toString()).splitlines()[0][:500]

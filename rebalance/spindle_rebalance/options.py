@@ -14,17 +14,19 @@ from spindle_rebalance.kafka_look import Access
 
 _DAYS: Final = 28.0
 _MIB: Final = 1024 * 1024
-_LEAST_MIB: Final = 512  # of a heap: Spark starts with no less than 450
-_OVERHEAD: Final = 0.4  # of an executor's memory, for Python beside the JVM (Spark's own factor for that)
-_DRIVER_HEAP: Final = 0.5  # of the pod's memory: the planner is Python, and so are the workers
+_LEAST_MIB: Final = 512  # minimum heap: Spark does not start with less than 450 MiB
+_OVERHEAD: Final = (
+    0.4  # share of an executor's memory for Python outside the JVM (Spark's default for Python)
+)
+_DRIVER_HEAP: Final = 0.5  # share of the pod's memory: the planner and the workers are Python
 
 
 @dataclass(frozen=True)
 class Target:
-    """One cluster that a run works on.
+    """One cluster of a run.
 
     Attributes:
-        report_map: ConfigMap that gets the report; empty for none.
+        report_map: ConfigMap for the report; empty for none.
     """
 
     namespace: str
@@ -40,10 +42,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Executors:
-    """Pods that share the work of a run.
+    """Executor pods of a run.
 
     Attributes:
-        memory_mib: of each, all in all.
+        memory_mib: total memory of each.
     """
 
     count: int
@@ -52,7 +54,7 @@ class Executors:
 
     @property
     def heap_mib(self) -> int:
-        """What Spark is to set aside for the JVM; the rest is for Python."""
+        """Heap of the JVM; the rest of the memory is for Python."""
         return max(_LEAST_MIB, int(self.memory_mib / (1 + _OVERHEAD)))
 
 
@@ -61,18 +63,18 @@ class Options:
     """The command line.
 
     Attributes:
-        targets: at least one.
-        master: Spark's, where there are no executors.
-        executors: None to work in this process's pod alone.
-        heap_mib: of the JVM in this process's pod; None to let Java choose.
-        scratch: folder for what Spark puts aside.
-        report, record: folders for the report and the record of each cluster; None for none.
-        replay: folder with records to plan from instead of a fresh look.
-        days: of history that are read.
-        publish: whether a proposal is written to Kubernetes.
-        kafka_timeout: seconds that one answer may take.
-        rollup: URL of the folder below which hours of features are kept; None for no roll-up.
-        hadoop: Hadoop's settings.
+        targets: clusters to plan, at least one.
+        master: Spark's master URL if there are no executors.
+        executors: None to run only in this process's pod.
+        heap_mib: heap of the JVM in this process's pod; None for Java's default.
+        scratch: folder for Spark's temporary files.
+        report, record: folders for each cluster's report and record; None for none.
+        replay: folder with records to plan from instead of the current state.
+        days: days of history to read.
+        publish: whether to write the proposal to Kubernetes.
+        kafka_timeout: seconds for one response of Kafka.
+        rollup: URL of the folder for hourly features; None for no roll-up.
+        hadoop: settings of Hadoop's file systems.
     """
 
     targets: tuple[Target, ...]
@@ -92,7 +94,7 @@ class Options:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """Read the command line; ends the process with a sentence if it makes no sense."""
+    """Parse the command line; ends the process with a message if it is invalid."""
     parser = _parser()
     args = parser.parse_args(arguments)
     targets = _targets(parser, args)
@@ -110,7 +112,7 @@ def parse(arguments: Sequence[str]) -> Options:
             parser.error(f"--executor-cpu, --executor-memory: {error}")
         executors = Executors(args.executors, cores, memory)
     if args.replay is not None and not args.replay.is_dir():
-        parser.error(f"--replay: there is no folder {args.replay}")
+        parser.error(f"--replay: the folder {args.replay} does not exist")
     return Options(
         targets=targets,
         master=args.master,
@@ -134,59 +136,63 @@ def _settings(parser: argparse.ArgumentParser, told: Sequence[str]) -> dict[str,
     for each in told:
         key, equals, value = each.partition("=")
         if not key or not equals:
-            parser.error(f"--hadoop {each}: it must be KEY=VALUE")
+            parser.error(f"--hadoop {each}: must be KEY=VALUE")
         found[key] = value
     return found
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="spindle-rebalance", description="Plans what to move where, from the history of a Kafka cluster."
+        prog="spindle-rebalance", description="Plans replica moves for Kafka clusters from their history."
     )
     run = parser.add_subparsers(dest="command", required=True).add_parser(
-        "run", help="read samples, look at the cluster, plan, propose"
+        "run", help="read samples and the cluster's state, plan, propose"
     )
     one = run.add_argument_group("one cluster")
     one.add_argument("--cluster-namespace", default=os.environ.get(names.ENV_POD_NAMESPACE, "default"))
     one.add_argument("--cluster", help="name of the KafkaCluster")
     one.add_argument("--bootstrap", help="host:port of a Kafka listener with mutual TLS")
     one.add_argument("--tls", type=Path, help="folder with ca.crt, tls.crt and tls.key")
-    one.add_argument("--report-configmap", default="", help="ConfigMap that gets the report (default: none)")
+    one.add_argument("--report-configmap", default="", help="ConfigMap for the report (default: none)")
     many = run.add_argument_group("several clusters")
     many.add_argument(
         "--fleet",
         type=Path,
         metavar="FILE",
-        help='JSON: [{"namespace", "cluster", "bootstrap", "tls", "reportConfigmap"}, …]; planned side by side',
+        help='JSON: [{"namespace", "cluster", "bootstrap", "tls", "reportConfigmap"}, …]; planned in parallel',
     )
-    run.add_argument("--master", default="local[*]", help="Spark's master where there are no executors")
+    run.add_argument("--master", default="local[*]", help="Spark's master URL if there are no executors")
     run.add_argument(
-        "--memory", help="memory of this process and what it starts, a quantity; half of it is Java's heap"
+        "--memory", help="memory of this process and its children, as a quantity; half of it is Java's heap"
     )
-    run.add_argument("--executors", type=int, default=0, help="pods that share the work (default: none)")
-    run.add_argument("--executor-cpu", default="1", help="cores of each, a quantity")
-    run.add_argument("--executor-memory", default="2Gi", help="memory of each, a quantity")
-    run.add_argument("--scratch", type=Path, help="folder for what Spark puts aside")
-    run.add_argument("--report", type=Path, metavar="FOLDER", help="write each cluster's report here, too")
-    run.add_argument("--record", type=Path, metavar="FOLDER", help="record what each plan was made from here")
+    run.add_argument("--executors", type=int, default=0, help="number of executor pods (default: none)")
+    run.add_argument("--executor-cpu", default="1", help="cores of each executor, as a quantity")
+    run.add_argument("--executor-memory", default="2Gi", help="memory of each executor, as a quantity")
+    run.add_argument("--scratch", type=Path, help="folder for Spark's temporary files")
+    run.add_argument(
+        "--report", type=Path, metavar="FOLDER", help="also write each cluster's report to this folder"
+    )
+    run.add_argument(
+        "--record", type=Path, metavar="FOLDER", help="record the input of each plan in this folder"
+    )
     run.add_argument(
         "--replay",
         type=Path,
         metavar="FOLDER",
-        help="plan from a record instead of a fresh look, and publish nothing",
+        help="plan from a record instead of the current state; publishes nothing",
     )
-    run.add_argument("--rollup", metavar="URL", help="keep hours of features as Parquet below this folder")
+    run.add_argument("--rollup", metavar="URL", help="store hourly features as Parquet below this folder")
     run.add_argument(
         "--hadoop",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of Hadoop's file systems",
+        help="setting of Hadoop's file systems",
     )
-    run.add_argument("--days", type=float, default=_DAYS, help="of history that are read (default: 28)")
+    run.add_argument("--days", type=float, default=_DAYS, help="days of history to read (default: 28)")
     run.add_argument("--dry-run", action="store_true", help="publish nothing")
-    run.add_argument("--kafka-timeout", type=float, default=10.0, help="seconds that one answer may take")
-    run.add_argument("--plain-logs", action="store_true", help="logs for people instead of JSON")
+    run.add_argument("--kafka-timeout", type=float, default=10.0, help="seconds for one response of Kafka")
+    run.add_argument("--plain-logs", action="store_true", help="log text instead of JSON")
     return parser
 
 
@@ -194,7 +200,7 @@ def _targets(parser: argparse.ArgumentParser, args: Any) -> tuple[Target, ...]:
     if args.fleet is None:
         missing = [name for name in ("cluster", "bootstrap", "tls") if getattr(args, name) is None]
         if missing:
-            parser.error(f"--{missing[0]} is missing: say which cluster, or give a --fleet")
+            parser.error(f"--{missing[0]} is missing: name a cluster, or use --fleet")
         access = Access(args.bootstrap, args.tls)
         return (Target(args.cluster_namespace, args.cluster, access, args.report_configmap),)
     if args.cluster is not None:
@@ -213,7 +219,7 @@ def _targets(parser: argparse.ArgumentParser, args: Any) -> tuple[Target, ...]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         parser.error(f"--fleet {args.fleet}: {type(error).__name__}: {error}")
     if not found:
-        parser.error(f"--fleet {args.fleet}: it names no cluster")
+        parser.error(f"--fleet {args.fleet}: the file names no cluster")
     if len({target.name for target in found}) < len(found):
-        parser.error(f"--fleet {args.fleet}: a cluster is named twice")
+        parser.error(f"--fleet {args.fleet}: the file names a cluster twice")
     return found

@@ -1,4 +1,4 @@
-"""What a run came to, for the operator: the pod's termination message, which ends up in the KafkaCluster's condition."""
+"""Result of a run for the operator: the pod's termination message, which the operator copies to the KafkaCluster's condition."""
 
 import json
 import logging
@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any, Final
 
 PATH: Final = Path("/dev/termination-log")
-_MOST: Final = 4096  # bytes that the kubelet keeps of it
+_MOST: Final = 4096  # the kubelet's limit in bytes
 _LINES: Final = 20
-_LINE: Final = 300  # characters of a line of the tail
+_LINE: Final = 300  # characters of a log line in the message
 _CUT: Final = " …"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one cluster, or of the run.
+    """Result for one cluster, or for the whole run.
 
     Attributes:
         cluster: ``namespace/cluster``; empty for the run as a whole.
-        reason: one word in CamelCase.
-        message: a sentence.
-        failed: whether the run could not do what it is for.
+        reason: reason of the condition, in CamelCase.
+        message: the result as a sentence.
+        failed: whether the run failed.
         proposal: name of the KafkaRebalance, if there is one.
     """
 
@@ -35,7 +35,7 @@ class Outcome:
 
 
 class Tail(logging.Handler):
-    """Remembers the last lines of the log."""
+    """Keeps the last lines of the log."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -47,7 +47,7 @@ class Tail(logging.Handler):
 
 
 def together(outcomes: Sequence[Outcome]) -> Outcome:
-    """One outcome of several; what failed goes first."""
+    """Combine several outcomes into one; failures come first."""
     if len(outcomes) == 1:
         return outcomes[0]
     failed = [o for o in outcomes if o.failed]
@@ -60,7 +60,7 @@ def together(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def message(outcome: Outcome, tail: Sequence[str]) -> str:
-    """JSON of at most 4 kB: ``reason``, ``message``, ``proposal``, and where it failed ``lines``, the last of the log."""
+    """JSON of at most 4 kB: ``reason``, ``message``, ``proposal``, and after a failure ``lines``, the last log lines."""
     lines, text = list(tail) if outcome.failed else [], outcome.message
     while True:
         document: dict[str, Any] = {"reason": outcome.reason, "message": text}
@@ -79,6 +79,6 @@ def message(outcome: Outcome, tail: Sequence[str]) -> str:
 
 
 def tell(outcome: Outcome, tail: Sequence[str], path: Path = PATH) -> None:
-    """Write the message, if there is somebody to read it: outside of a pod there is no such file."""
+    """Write the message; outside a pod there is no such file, so nothing is written."""
     if path.exists():
         path.write_text(message(outcome, tail), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""From what the data side found to what the planner takes in, and from there to the result of a run."""
+"""Converts findings to the planner's input, and runs the planner."""
 
 import logging
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def history_of(findings: Findings | None) -> ReplicaHistory:
-    """Findings as the core takes them; nothing is known where there are none."""
+    """Findings in the core's format; empty if there are none."""
     if findings is None:
         return ReplicaHistory()
     table = findings.replicas
@@ -36,13 +36,13 @@ def history_of(findings: Findings | None) -> ReplicaHistory:
 
 
 def _floats(column: object) -> NDArray[np.float64]:
-    """A column with nulls as not a number."""
+    """A column as floats, null as NaN."""
     values: NDArray[np.float64] = column.to_numpy(zero_copy_only=False)  # type: ignore[attr-defined]  # pyarrow ships no types
     return values.astype(np.float64)
 
 
 def plan(picture: Picture, findings: Findings | None) -> tuple[Reading, Result]:
-    """Plan on a look and what the history told."""
+    """Plan from a cluster's state and findings."""
     history = history_of(findings)
     reading = read(picture, history.slow)
     return reading, propose(picture, reading, history, lambda text: log.debug("%s", text))

@@ -1,4 +1,4 @@
-"""What a run leaves in Kubernetes: the proposal, and the report. Each by server-side apply; the state stays the operator's."""
+"""Writes the proposal and the report to Kubernetes by server-side apply. The proposal's status belongs to the operator."""
 
 import base64
 import gzip
@@ -14,15 +14,17 @@ from spindle.reconcile.objects import owned_by
 
 log = logging.getLogger(__name__)
 
-ANN_REPORT: Final = f"{names.GROUP}/report"  # of a KafkaRebalance: the ConfigMap with the report of its run
+ANN_REPORT: Final = (
+    f"{names.GROUP}/report"  # annotation of a KafkaRebalance: the ConfigMap with the report of its run
+)
 
-_MOST: Final = 900_000  # bytes of a report: a ConfigMap takes 1 MiB, base64 and all
+_MOST: Final = 900_000  # bytes of a report: the limit of a ConfigMap is 1 MiB including base64
 _OWNER: Final = ("apiVersion", "kind", "name", "uid")
 _OVER: Final = frozenset({"Done", "Stopped", "Expired", "Superseded", "Failed"})
 
 
 class Kubernetes(Protocol):
-    """What is asked of Kubernetes."""
+    """The Kubernetes requests needed here."""
 
     def cluster(self, namespace: str, name: str) -> dict[str, Any]:
         """A KafkaCluster."""
@@ -37,36 +39,36 @@ class Kubernetes(Protocol):
         """One ConfigMap."""
 
     def create_config_map(self, namespace: str, body: dict[str, Any]) -> None:
-        """Make a ConfigMap that is not there."""
+        """Create a ConfigMap."""
 
     def apply_config_map(self, namespace: str, body: dict[str, Any]) -> None:
-        """Write a ConfigMap over the one that its metadata names by UID and resourceVersion."""
+        """Write a ConfigMap; its UID and resourceVersion are preconditions."""
 
 
 def publish(kube: Kubernetes, namespace: str, proposal: NewProposal, report: str) -> str:
-    """Write a proposal that is not there yet.
+    """Write a proposal, unless it already exists.
 
     Args:
-        kube: where to.
-        namespace: of the KafkaCluster.
-        proposal: what to write.
+        kube: connection to Kubernetes.
+        namespace: namespace of the KafkaCluster.
+        proposal: the proposal.
         report: name of the ConfigMap that holds the report; empty if there is none.
 
     Returns:
-        what became of it, as a sentence.
+        The result as a sentence.
     """
     found = kube.rebalance(namespace, proposal.name)
     if found is not None:
         phase = (found.get("status") or {}).get("phase") or "Proposed"
         if phase in _OVER:
-            return f"KafkaRebalance {proposal.name} was made from the same state and is {phase}; delete it to have it proposed again"
-        return f"KafkaRebalance {proposal.name} was made from the same state and is {phase} already"
+            return f"KafkaRebalance {proposal.name} was made from the same state and is {phase}; delete it to get a new proposal"
+        return f"KafkaRebalance {proposal.name} already exists for the same state and is {phase}"
     kube.apply_rebalance(namespace, body_of(kube.cluster(namespace, proposal.spec.cluster), proposal, report))
-    return f"KafkaRebalance {proposal.name} was made"
+    return f"KafkaRebalance {proposal.name} was created"
 
 
 def body_of(cluster: Mapping[str, Any], proposal: NewProposal, report: str) -> dict[str, Any]:
-    """The object, with nothing in it that is somebody else's: neither approval nor stop."""
+    """The object without the users' fields: neither approval nor stop."""
     made = KafkaRebalance(spec=proposal.spec).to_dict()
     spec = {key: value for key, value in made["spec"].items() if key not in ("approved", "stop")}
     meta = _metadata(cluster, proposal.name)
@@ -76,18 +78,18 @@ def body_of(cluster: Mapping[str, Any], proposal: NewProposal, report: str) -> d
 
 
 def publish_report(kube: Kubernetes, namespace: str, cluster: str, name: str, page: str) -> bool:
-    """Write a report into a ConfigMap, compressed; one that is not the KafkaCluster's is left alone.
+    """Write a compressed report to a ConfigMap; one that does not belong to the KafkaCluster is left unchanged.
 
-    In a cluster the operator has made it, empty; whoever runs the job by hand may name another one.
+    For the CronJob the operator creates it empty; a manual run may name another one.
 
     Returns:
-        whether it stands there.
+        Whether the report was written.
     """
     packed = gzip.compress(page.encode(), mtime=0)
     text = base64.b64encode(packed).decode()
     if len(text) > _MOST:
         log.warning(
-            "%s/%s: the report of %d bytes does not fit into a ConfigMap; write it elsewhere with --report",
+            "%s/%s: the report (%d bytes) is too large for a ConfigMap; write it to a file with --report",
             *(namespace, cluster, len(packed)),
         )
         return False
@@ -104,19 +106,19 @@ def publish_report(kube: Kubernetes, namespace: str, cluster: str, name: str, pa
         return True
     if not owned_by(there, of):
         log.warning(
-            "%s/%s: NameConflict: there is a ConfigMap %s that is not of this KafkaCluster; it is left alone, and the report is not kept. "
-            "Delete it if nobody needs it, or write the report elsewhere with --report",
+            "%s/%s: NameConflict: ConfigMap %s exists and does not belong to this KafkaCluster; it is left unchanged, and the report is not stored. "
+            "Delete the ConfigMap if nobody needs it, or write the report to a file with --report",
             *(namespace, cluster, name),
         )
         return False
-    # Only over the one that was looked at: it may be another one by now.
+    # Only if it is unchanged since it was read: it may have been replaced.
     seen = {key: there["metadata"][key] for key in ("uid", "resourceVersion")}
     kube.apply_config_map(namespace, {**body, "metadata": {**metadata, **seen}})
     return True
 
 
 def _metadata(cluster: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Of an object that goes when its KafkaCluster goes; nobody has to wait for that."""
+    """Metadata of an object that is garbage-collected with its KafkaCluster, without blocking its deletion."""
     meta = cluster["metadata"]
     owner = {key: value for key, value in owner_reference(cluster).items() if key in _OWNER}
     return {

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file that asks nobody for anything, for people who decide whether to approve."""
+"""The report of a run: one self-contained HTML file, to decide about an approval."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,26 +19,24 @@ from spindle_rebalance.findings import (
     too_little_history,
 )
 
-_ROWS: Final = 40  # disks in a table or chart; those that are full first
-_NAMED: Final = 20  # poison records
+_ROWS: Final = 40  # disks in a table or chart; those that are full first are listed
+_NAMED: Final = 20  # listed unusable records
 
 
 def render(picture: Picture, reading: Reading, result: Result, findings: Findings | None) -> str:
-    """The page.
+    """Render the HTML page.
 
     Args:
-        picture: the look that was planned on.
-        reading: what was left alone.
-        result: what planning came to.
-        findings: what the history told; None if there is none.
+        picture: the cluster's state used for planning.
+        reading: replicas and disks that were excluded from planning.
+        result: result of planning.
+        findings: findings from the history; None without history.
     """
     parts = [_head(picture, result), _notes(reading)]
     if result.plan is not None:
         parts += page.body(result.plan, reading.budget)
     if findings is None:
-        parts.append(
-            "<h2>History</h2><p>There are no samples yet: nothing is said of growth or of slow disks.</p>"
-        )
+        parts.append("<h2>History</h2><p>There are no samples yet, so growth and slow disks are unknown.</p>")
     else:
         parts += [_forecast(findings.disks), _slow(findings.disks), _read(findings.read)]
     if result.plan is not None:
@@ -52,12 +50,12 @@ def _head(picture: Picture, result: Result) -> str:
     how = ""
     if proposal is not None:
         how = (
-            f"<br>KafkaRebalance <code>{escape(proposal.name)}</code>, expires {escape(proposal.spec.expires)}. To have it carried "
-            f"out: <code>spindle rebalance approve {escape(proposal.name)} -n {escape(picture.namespace)}</code>"
+            f"<br>KafkaRebalance <code>{escape(proposal.name)}</code>, expires {escape(proposal.spec.expires)}. To execute "
+            f"it: <code>spindle rebalance approve {escape(proposal.name)} -n {escape(picture.namespace)}</code>"
         )
     return (
         f"<h1>{escape(picture.namespace)}/{escape(picture.cluster)}: {escape(result.reason)}</h1>"
-        f'<p class="lead">{escape(result.message)}<br>Looked at {at}.{how}</p>'
+        f'<p class="lead">{escape(result.message)}<br>State of the cluster as of {at}.{how}</p>'
     )
 
 
@@ -65,20 +63,20 @@ def _notes(reading: Reading) -> str:
     if not reading.notes:
         return ""
     items = "</li><li>".join(escape(note) for note in reading.notes)
-    return f'<div class="card warn"><h3>Left alone</h3><ul><li>{items}</li></ul></div>'
+    return f'<div class="card warn"><h3>Excluded</h3><ul><li>{items}</li></ul></div>'
 
 
 def _forecast(disks: Sequence[DiskFinding]) -> str:
     told, young = [d for d in disks if d.told], [d for d in disks if not d.told]
     text = (
-        "When each disk would be full if nothing were moved: the point is what is expected, the bar holds four times in five. "
-        f"{len(young)} of {len(disks)} disks have too little history yet: a forecast is told from {charts.span(LEAST_TOLD_S)} on."
+        "When each disk would be full without moves: the point is the expected time, the bar a range that holds in four of five cases. "
+        f"{len(young)} of {len(disks)} disks have too little history yet: forecasts need at least {charts.span(LEAST_TOLD_S)}."
     )
     first = sorted(told, key=lambda d: (d.full_in_s or (0, 0, 0))[1])[:_ROWS]
     rows = "".join(_forecast_row(d) for d in [*first, *young][:_ROWS])
     table = (
         '<table><thead><tr><th>Disk</th><th class="n">Used</th><th class="n">Growth per day</th><th class="n">Full in, expected</th>'
-        '<th class="n">Range</th><th class="n">Off in back-test</th></tr></thead><tbody>'
+        '<th class="n">Range</th><th class="n">Error in back-test</th></tr></thead><tbody>'
         + rows
         + "</tbody></table>"
     )
@@ -103,10 +101,10 @@ def _forecast_row(d: DiskFinding) -> str:
 def _slow(disks: Sequence[DiskFinding]) -> str:
     slow = [d for d in disks if d.slow is not None]
     if not slow:
-        return f"<h2>Slow disks</h2><p>None of {len(disks)} disks is slow in comparison with others of its kind.</p>"
+        return f"<h2>Slow disks</h2><p>None of the {len(disks)} disks is slow compared with its peers.</p>"
     items = "</li><li>".join(f"<b>{escape(_label(d))}</b>: {escape(d.slow.message)}" for d in slow if d.slow)
     return (
-        "<h2>Slow disks</h2><p>Nothing new is put on these. Bars: what a request takes; the mark: what is usual among peers of the same "
+        "<h2>Slow disks</h2><p>These disks get no new replicas. Bars: request latency; marks: typical latency of peers of the same "
         f'kind.</p><div class="card">{charts.against_peers(slow[:_ROWS])}</div><div class="card warn"><ul><li>{items}</li></ul></div>'
     )
 
@@ -115,13 +113,15 @@ def _read(read: ReadReport) -> str:
     ranges = "; ".join(f"partition {p}: {a} to {b}" for p, (a, b) in sorted(read.offsets.items()))
     notes = []
     if read.poisoned or read.poison:
-        notes.append(f"{max(read.poisoned, len(read.poison))} records could not be used and were left out:")
+        notes.append(f"{max(read.poisoned, len(read.poison))} unusable records were left out:")
         notes += [f"partition {p.partition}, offset {p.offset}: {p.reason}" for p in read.poison[:_NAMED]]
     if read.doubled:
-        notes.append(f"{read.doubled} records were left out because their broker had reported already")
+        notes.append(
+            f"{read.doubled} duplicate records were left out (the broker had already reported for the interval)"
+        )
     notes += [
         f"the clock of broker {c.broker} was {abs(c.seconds):.0f} s {'ahead' if c.seconds > 0 else 'behind'}: "
-        f"{c.records} of its records were dated by Kafka's"
+        f"{c.records} of its records use Kafka's timestamps"
         for c in read.clocks
     ]
     warn = ""

@@ -1,4 +1,4 @@
-"""Charts of a run's report as SVG text; colours are classes of the page."""
+"""Charts of a run's report as SVG text; colours are CSS classes of the page."""
 
 import math
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from spindle_rebalance.findings import DiskFinding
 _ROW: Final = 22.0
 _LEFT: Final = 210.0
 _MARKS: Final = (60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0, 7 * 86400.0, 28 * 86400.0, 182 * 86400.0)
-_HOUR: Final = 2  # where the scale begins unless a disk is full before that
+_HOUR: Final = 2  # index of the tick where the scale starts, unless a disk is full earlier
 
 
 def span(seconds: float) -> str:
-    """A time in words: ``40 min``, ``3 h``, ``12 days``; ``never`` for what is beyond two years."""
+    """A duration as text: ``40 min``, ``3 h``, ``12 days``; ``never`` above two years."""
     if seconds > NEVER_S:
         return "never"
     for unit, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
@@ -28,7 +28,7 @@ def span(seconds: float) -> str:
 def until_full(disks: Sequence[DiskFinding]) -> str:
     """A row per disk: when it is full, with its range, on a logarithmic scale to half a year.
 
-    It begins at an hour, or earlier where a disk is full earlier.
+    It starts at one hour, or earlier if a disk is full earlier.
     """
     height = _ROW * len(disks) + 34
     soonest = min((d.full_in_s[1] for d in disks if d.full_in_s is not None), default=_MARKS[_HOUR])
@@ -63,7 +63,7 @@ def until_full(disks: Sequence[DiskFinding]) -> str:
 
 
 def against_peers(disks: Sequence[DiskFinding]) -> str:
-    """A row per slow disk: what its requests take against what is usual among its peers."""
+    """A row per slow disk: its request latency compared with the typical latency of its peers."""
     found = [(d, d.slow) for d in disks if d.slow is not None]
     most = max([slow.latency_ms for _, slow in found], default=0.0) or 1.0
     height = _ROW * len(found) + 12
@@ -81,4 +81,4 @@ def against_peers(disks: Sequence[DiskFinding]) -> str:
         )
         label = f"{slow.latency_ms:.1f} ms, peers {slow.peers_ms:.1f}"
         body.append(text(_LEFT + wide + 6, y + 11, label, css="small"))
-    return svg(height, body, "Slow disks against their peers")
+    return svg(height, body, "Slow disks compared with their peers")

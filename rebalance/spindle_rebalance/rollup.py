@@ -1,13 +1,13 @@
-"""Hours of features as Parquet, for histories longer than the topic keeps: optional, incremental, repeatable.
+"""Hourly features as Parquet, for histories longer than the topic's retention: optional, incremental, repeatable.
 
-    PATH/replicas/hour=2026-03-04T05/…   a line per replica and hour
-    PATH/disks/hour=2026-03-04T05/…      a line per disk and hour
-    PATH/hours/2026-03-04T05.json        the records that both were made of; an hour counts when this is there
+    PATH/replicas/hour=2026-03-04T05/…   a row per replica and hour
+    PATH/disks/hour=2026-03-04T05/…      a row per disk and hour
+    PATH/hours/2026-03-04T05.json        the records from which both were made; an hour counts only if this file exists
 
-An hour is written when it can no longer grow: samples that agents kept while Kafka was away come late. What a run that died left of
-an hour is overwritten by the next one, and an hour that counts is never written again: so none is lost and none is there twice.
-PATH is anything that Hadoop can write to. `catch_up` goes on where the last run ended, a day of samples at a time: what it holds in memory does not
-grow with how long ago that was.
+An hour is written when it can no longer grow: samples that agents queued while Kafka was unreachable come late. An incomplete hour of
+an aborted run is overwritten by the next run, and an hour that counts is never written again, so no hour is lost or duplicated.
+PATH is any URL that Hadoop can write to. `catch_up` continues after the last run, a day of samples at a time, so that its memory does not
+depend on the time since then.
 """
 
 import json
@@ -27,8 +27,8 @@ from spindle_rebalance.tidy import CLOCK_OFF_S, CleanRecords, Dated, clean_recor
 
 HOUR_MS: Final = 3_600_000
 LATE_MS: Final = 2 * HOUR_MS
-_EARLY_MS: Final = 2 * int(CLOCK_OFF_S * 1000)  # a clock that is ahead by less is believed
-_STRETCH_MS: Final = 24 * HOUR_MS  # of samples that are read at once
+_EARLY_MS: Final = 2 * int(CLOCK_OFF_S * 1000)  # a clock that is ahead by less is accepted
+_STRETCH_MS: Final = 24 * HOUR_MS  # period of samples that are read at once
 _SUFFIX: Final = ".json"
 _FORMAT: Final = "%Y-%m-%dT%H"
 _OFFSETS: Final = pa.struct([("partition", pa.int32()), ("first", pa.int64()), ("last", pa.int64())])
@@ -43,11 +43,11 @@ _HOURS: Final = pa.schema(
 
 @dataclass(frozen=True)
 class Rolled:
-    """What a run has written.
+    """The hours that a run has written.
 
     Attributes:
-        hours: by name, those that are new.
-        already: that counted before, though their records were read again.
+        hours: names of the new hours.
+        already: hours that already counted, although their records were read again.
     """
 
     hours: tuple[str, ...]
@@ -57,13 +57,13 @@ class Rolled:
 def catch_up(
     spark: SparkSession, access: source.Access, path: str, until_ms: int, cluster_id: str | None = None
 ) -> tuple[str, ...]:
-    """Write the hours that the topic has, that are complete, and that come after the last one that counts.
+    """Write the complete hours in the topic after the last hour that counts.
 
     Args:
         spark: the session.
-        access: of the topic.
-        path: of the roll-up; one for each cluster.
-        until_ms: now (ms since 1970).
+        access: address and credentials of the topic.
+        path: URL of the roll-up; a separate one for each cluster.
+        until_ms: current time (ms since 1970).
         cluster_id: see `features.summaries`.
 
     Returns:
@@ -71,7 +71,7 @@ def catch_up(
 
     Raises:
         SourceError: Kafka could not be read.
-        PySparkException, Py4JError: nothing can be written there, or Spark failed; hours that were written by then count.
+        PySparkException, Py4JError: the URL cannot be written, or Spark failed; hours written before that count.
     """
     files = _Files(spark, path)
     files.prepare()
@@ -79,7 +79,7 @@ def catch_up(
     if kept is None:
         return ()
     begins, whole = kept
-    # The first hour that the topic has from its beginning, and none before one that counts: hours are written in order.
+    # The first hour that the topic contains completely, and not before an hour that counts: hours are written in order.
     start = max(begins // HOUR_MS, -(-whole // HOUR_MS), files.latest() + 1) * HOUR_MS
     last = (until_ms - LATE_MS) // HOUR_MS * HOUR_MS
     written: list[str] = []
@@ -101,14 +101,14 @@ def roll(
     until_ms: int,
     cluster_id: str | None = None,
 ) -> Rolled:
-    """Write the hours that are complete and not there yet.
+    """Write the complete hours that are not written yet.
 
     Args:
         spark: the session.
-        records: of `source.read`; the more hours they reach over, the more can be written.
-        path: of the roll-up; one for each cluster.
-        since_ms: the time from which on all records are there (ms since 1970): an hour that began before is not complete.
-        until_ms: the time up to which the records go (ms since 1970): hours that ended `LATE_MS` before it are complete.
+        records: records from `source.read`; only complete hours among them can be written.
+        path: URL of the roll-up; a separate one for each cluster.
+        since_ms: time from which all records are included (ms since 1970); an hour that started earlier is incomplete.
+        until_ms: time up to which records are included (ms since 1970); hours that ended `LATE_MS` before it are complete.
         cluster_id: see `features.summaries`.
     """
     last = (until_ms - LATE_MS) // HOUR_MS * HOUR_MS
@@ -133,7 +133,7 @@ def roll(
 
 
 def hourly(since_ms: int, before_ms: int, cluster_id: str | None = None) -> features.Transform:
-    """Records → one row per broker and hour that lies between these times: hour, offsets, records, ``replicas`` and ``disks``."""
+    """Records → one row per broker and hour between these times: hour, offsets, records, ``replicas`` and ``disks``."""
 
     def summarised(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first = next(batches, None)
@@ -185,7 +185,7 @@ def replicas(hours: DataFrame) -> DataFrame:
 
 
 def disks(hours: DataFrame) -> DataFrame:
-    """Hours → one row per disk and hour: use at its end and at its peak, bytes appended, mean latencies."""
+    """Hours → one row per disk and hour: usage at its end and its peak, bytes appended, mean latencies."""
     each = hours.select("hour", "broker", sf.explode("disks").alias("d"))
     return each.select(
         "hour",
@@ -207,8 +207,8 @@ def disks(hours: DataFrame) -> DataFrame:
 
 
 def _marks(hours: DataFrame) -> DataFrame:
-    """Hours → one row per hour of all brokers: the records and the offsets that it is made of."""
-    # A broker's records are counted once, though they may lie in several partitions.
+    """Hours → one row per hour over all brokers: the records and offsets from which it is made."""
+    # A broker's records are counted once, although they may be in several partitions.
     each = hours.select("hour", "records", sf.posexplode("offsets").alias("place", "o"))
     once = sf.when(sf.col("place") == 0, sf.col("records")).otherwise(0).alias("records")
     flat = each.select("hour", once, "o.*")
@@ -226,7 +226,7 @@ def _marks(hours: DataFrame) -> DataFrame:
 
 
 class _Files:
-    """The small files that say which hours count, through Hadoop's own file systems."""
+    """The small files that mark hours as complete, accessed through Hadoop's file systems."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         context: Any = spark.sparkContext
@@ -235,7 +235,7 @@ class _Files:
         self._path = path
 
     def prepare(self) -> None:
-        """Make the folder, and see that files can be written there: else it is known before anything is read."""
+        """Create the folder and check that files can be written, so that an error shows before anything is read."""
         place, system = self._at(".writable")
         system.mkdirs(place.getParent())
         system.create(place, True).close()
@@ -260,7 +260,7 @@ class _Files:
         return bool(system.exists(place)) and system.getFileStatus(place).getLen() > 0
 
     def mark(self, hour: str, content: dict[str, Any]) -> None:
-        """Make an hour count. The file gets its name when it is whole."""
+        """Mark an hour as complete. The file gets its final name when it is complete."""
         place, system = self._at(hour)
         new = self._jvm.org.apache.hadoop.fs.Path(f"{place.toString()}.new")
         stream = system.create(new, True)
@@ -268,7 +268,7 @@ class _Files:
             stream.write(bytearray(json.dumps(content), "utf-8"))
         finally:
             stream.close()
-        system.delete(place, False)  # an empty one, which does not count
+        system.delete(place, False)  # an empty file does not count
         if not system.rename(new, place):
             raise OSError(f"{new} cannot be renamed to {place}")
 

@@ -1,4 +1,4 @@
-"""One run: for each cluster read its history, look at it, plan, report, propose. Clusters are worked on side by side."""
+"""One run: for each cluster read its history and state, plan, report, propose. Clusters are processed in parallel."""
 
 import logging
 import threading
@@ -23,7 +23,7 @@ from spindle_rebalance.outcome import Outcome
 log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 4  # clusters
-_STALE: Final = 60.0  # seconds after which a look is taken again before it is planned on
+_STALE: Final = 60.0  # seconds after which the state is read again before planning
 
 Ranges = dict[int, tuple[int, int]]
 
@@ -34,12 +34,12 @@ def _unasked(*_: object) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Spark:
-    """What is done in Spark, which is started when it is needed first.
+    """The work done in Spark, which is started on first use.
 
     Attributes:
-        ranges: offsets of what there is to read of a cluster's samples, of the last so many days; empty if there is nothing.
-        study: what these samples tell; the look says of which cluster they should be, and when it is.
-        roll_up: keeps hours of features below this URL, and says which are new.
+        ranges: returns the offsets of a cluster's samples of the last days; empty if there are none.
+        study: computes the findings from these samples; the state gives the cluster id and the time.
+        roll_up: writes hourly features below a URL and returns the new hours.
     """
 
     ranges: Callable[[Target, float], Ranges]
@@ -49,7 +49,7 @@ class Spark:
 
 @dataclass
 class Run:
-    """One run over all clusters of its options."""
+    """One run for all clusters in its options."""
 
     options: Options
     spark: Spark
@@ -61,12 +61,12 @@ class Run:
         self._kube: Kube | None = None
 
     def all(self) -> list[Outcome]:
-        """What became of each cluster, in the order of the options."""
+        """Outcomes of all clusters, in the order of the options."""
         with ThreadPoolExecutor(min(_AT_ONCE, len(self.options.targets)), "cluster") as pool:
             return list(pool.map(self.one, self.options.targets))
 
     def one(self, target: Target) -> Outcome:
-        """What became of one cluster; whatever goes wrong with it is told and goes no further."""
+        """Outcome of one cluster; its errors are reported and do not affect other clusters."""
         try:
             picture, found = self._one(target)
             return self._keep(target, picture, found)
@@ -89,7 +89,7 @@ class Run:
         for note in reading.notes:
             log.info("%s: %s", target.name, note)
         if result.proposal is not None and self._publishes:
-            # The look may be as old as reading and planning took; what a person approved since then is to stand.
+            # Reading and planning take time; a proposal that a user approved in the meantime must be respected.
             approved = look.under_way(self._api(), target.namespace, target.cluster)
             result = held_by(approved, result.plan) if approved else result
         page = report.render(picture, reading, result, findings)
@@ -110,7 +110,7 @@ class Run:
         )
 
     def _keep(self, target: Target, picture: Picture, found: Outcome) -> Outcome:
-        """The roll-up, where one is asked for, after all else: a proposal must not have to wait for a store, nor fail with it."""
+        """The roll-up, if configured, comes last: a proposal must not wait for a store or fail because of it."""
         url, topics = self.options.rollup, {p.topic for p in picture.kafka.partitions or ()}
         if url is None or not self._publishes or names.TOPIC_SAMPLES not in topics:
             return found
@@ -122,7 +122,10 @@ class Run:
         except RunError as error:
             log.error("%s: %s: %s", target.name, error.reason, error)  # noqa: TRY400 - the sentence says it all
             return replace(
-                found, reason=error.reason, message=f"{error} The plan was made: {found.message}", failed=True
+                found,
+                reason=error.reason,
+                message=f"{error} The plan itself succeeded: {found.message}",
+                failed=True,
             )
         return found
 
@@ -150,9 +153,9 @@ class Run:
         return found
 
     def _history(self, target: Target, picture: Picture) -> tuple[Findings | None, str, int]:
-        """What the samples tell; else why they tell nothing, as a sentence: then sizes are planned with as they are now.
+        """Findings from the samples; else the reason why there are none, as a sentence: then planning uses the current sizes.
 
-        And the time of the look by which they were studied, in ms since 1970: that of the record, where there is one.
+        Also the time of the state for which they were evaluated, in ms since 1970, from the record if there is one.
         """
         topics = {p.topic for p in picture.kafka.partitions or ()}
         ranges: Ranges
@@ -161,16 +164,14 @@ class Run:
             ranges = {}
             if (folder / look.OFFSETS).exists():
                 ranges, at_ms = look.read_offsets(folder)
-                picture = replace(picture, at_ms=at_ms)  # which samples of replicas count goes by that time
+                picture = replace(picture, at_ms=at_ms)  # this time decides which replica samples count
         elif names.TOPIC_SAMPLES not in topics:
-            why = f"There is no topic {names.TOPIC_SAMPLES}, so growth and slow disks are not known."
+            why = f"The topic {names.TOPIC_SAMPLES} does not exist, so growth and slow disks are unknown."
             return None, why, picture.at_ms
         else:
             ranges = self.spark.ranges(target, self.options.days)
         if not ranges:
-            why = (
-                f"There are no samples in {names.TOPIC_SAMPLES} yet, so growth and slow disks are not known."
-            )
+            why = f"The topic {names.TOPIC_SAMPLES} has no samples yet, so growth and slow disks are unknown."
             return None, why, picture.at_ms
         with step(target.name, "history") as counts:
             found = self.spark.study(target, ranges, picture)
@@ -182,10 +183,10 @@ class Run:
                 "%s: partition %d, offset %d: %s", target.name, each.partition, each.offset, each.reason
             )
         if found.read.rows == 0:
-            return found, "No sample could be used, so growth and slow disks are not known.", picture.at_ms
+            return found, "No sample was usable, so growth and slow disks are unknown.", picture.at_ms
         why = ""
         if found.disks and not any(d.told for d in found.disks):
-            why = f"When disks will be full is not told: {too_little_history(found.disks)}."
+            why = f"No forecast of when disks will be full: {too_little_history(found.disks)}."
         return found, why, picture.at_ms
 
     def _record(self, target: Target, picture: Picture, findings: Findings | None, studied_ms: int) -> None:
@@ -195,7 +196,7 @@ class Run:
             look.write_offsets(folder, findings.read.offsets if findings is not None else {}, studied_ms)
 
     def _report(self, target: Target, page: str) -> bool:
-        """Write the report where it is asked for; whether it stands in a ConfigMap then."""
+        """Write the report where requested. Returns whether it is in a ConfigMap."""
         if self.options.report is not None:
             self.options.report.mkdir(parents=True, exist_ok=True)
             path = self.options.report / f"{target.namespace}.{target.cluster}.html"

@@ -1,4 +1,4 @@
-"""Spark as the job uses it: in this process's own machine, or with executors on Kubernetes."""
+"""The job's Spark session: on this machine, or with executors on Kubernetes."""
 
 import os
 import sys
@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 LOCAL: Final = "local[*]"
 _BATCH: Final = 65_536  # rows of a batch between the JVM and Python
-_BYTES: Final = 16 * 1024 * 1024  # of such a batch: a row may be a whole record
+_BYTES: Final = 16 * 1024 * 1024  # bytes of such a batch: a row may be a whole record
 _SHUFFLE: Final = "spark.sql.shuffle.partitions"
-_TASKS: Final = 3  # for each core
+_TASKS: Final = 3  # tasks per core
 _ALWAYS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -19,21 +19,21 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH),
     "spark.sql.execution.arrow.maxBytesPerBatch": str(_BYTES),
-    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # an hour is a name
-    # Options of a read appear in plans and error messages.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # the hour is a string
+    # Options of a read would appear in plans and error messages.
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|key",
 }
 
 
 def start(name: str, master: str = LOCAL, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A session; the process's own, if it has one already.
+    """Start a session, or return the existing one of this process.
 
     Args:
-        name: of the application.
+        name: name of the application.
         master: ``local[N]``, or ``k8s://…`` in client mode.
-        conf: Spark's settings, which go before what is set here.
+        conf: Spark settings, which override those set here.
     """
-    # Workers otherwise start whichever Python is first on the PATH; executors run in the image that this process runs in.
+    # Otherwise workers start the first Python on the PATH; executors use the same image as this process.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {"spark.pyspark.python": sys.executable, **_ALWAYS, **(conf or {})}
@@ -46,8 +46,8 @@ def start(name: str, master: str = LOCAL, conf: Mapping[str, str] | None = None)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     if _SHUFFLE not in settings:
-        # Spark's 200 are for hundreds of cores: on two of them they cost a minute of starting tasks that have nothing to do.
-        # Executors may not be there yet.
+        # Spark's default of 200 suits hundreds of cores; on two cores it costs a minute of starting empty tasks.
+        # Executors may not have started yet.
         asked = int(settings.get("spark.executor.instances", "0")) * int(
             settings.get("spark.executor.cores", "1")
         )

@@ -1,4 +1,4 @@
-"""Which disks are slow now, and since when: the rule is core's (`spindle.disks.peers`), the window is the history's latest part."""
+"""Which disks are slow now, and since when: applies core's rule (`spindle.disks.peers`) to the latest part of the history."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ from spindle_rebalance.arrays import lists
 from spindle_rebalance.findings import SlowFinding
 from spindle_rebalance.summary import LATENCIES
 
-WINDOW: Final = 288  # samples, the latest: a day of them at one in five minutes
+WINDOW: Final = 288  # number of latest samples: a day at one per five minutes
 _MS: Final = 1000
 _COLUMNS: Final = pa.schema(
     [
@@ -34,7 +34,7 @@ def slow_disks(window: int = WINDOW) -> Callable[[DataFrame], DataFrame]:
     """Disks with their histories (`features.disks`, of one cluster) → one row per disk that is slow now: broker, dir, `SlowFinding`.
 
     Args:
-        window: samples that are looked at, the latest ones.
+        window: number of latest samples to use.
     """
 
     def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -44,7 +44,7 @@ def slow_disks(window: int = WINDOW) -> Callable[[DataFrame], DataFrame]:
         latest = disks.select(
             "broker", "dir", "disk", "kind", *(_latest(name, window) for name in ("at_s", *LATENCIES))
         )
-        # All disks of a cluster are compared with each other: ten thousand of them take some tens of MB.
+        # All disks of a cluster are compared with each other; ten thousand disks take some tens of MB.
         return latest.repartition(1).mapInArrow(found, from_arrow_schema(_COLUMNS))
 
     return transformed
@@ -78,12 +78,12 @@ def of_batches(batches: Sequence[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     brokers = table.column("broker").to_numpy().astype(np.int64)
     kind = np.array(table.column("kind").to_pylist(), np.str_)
     _, kinds = np.unique(kind, return_inverse=True)
-    # A disk whose kind nobody knows has no peers.
+    # A disk of unknown kind has no peers.
     kinds = np.where(kind == "", -1 - np.arange(len(kinds)), kinds)
     verdicts = judge(Fleet(brokers, kinds, reads, writes, read_ms, write_ms))
     disks, dirs = table.column("disk").to_pylist(), table.column("dir").to_pylist()
     for row in np.flatnonzero(verdicts.slow[:, -1]).tolist():
-        # What it was like when somebody could tell last.
+        # The state at the last time with data.
         last = int(np.flatnonzero(~np.isnan(verdicts.ratio[row]))[-1])
         since = int(np.flatnonzero(~verdicts.slow[row]).max(initial=-1)) + 1
         finding = _finding(
@@ -98,14 +98,14 @@ def _finding(verdicts: Verdicts, row: int, last: int, since_ms: int, disk: str) 
     )
     peers = int(verdicts.peers[row, last])
     message = (
-        f"{disk}: requests take {own_ms:.1f} ms, less what they wait behind each other, where they take {usual_ms:.1f} ms on a "
-        f"usual one of the {peers} other disks of its kind; less what its broker's disks have in common, {times:.1f} times as long"
+        f"{disk}: request latency is {own_ms:.1f} ms without queueing, compared with {usual_ms:.1f} ms on a "
+        f"typical one of {peers} other disks of its kind; without the part common to all disks of its broker, {times:.1f} times as long"
     )
     return SlowFinding(since_ms, times, own_ms, usual_ms, peers, message)
 
 
 def _grid(at_s: Sequence[PeerFloats]) -> tuple[float, PeerFloats]:
-    """Even times that end with the latest sample of all, as far apart as samples usually are; none without two samples of a disk."""
+    """Evenly spaced times up to the latest sample of all, with the typical interval of samples; empty if no disk has two samples."""
     gaps = [np.diff(times) for times in at_s if len(times) > 1]
     if not gaps:
         return 0.0, np.zeros(0)
@@ -120,7 +120,7 @@ def _grid(at_s: Sequence[PeerFloats]) -> tuple[float, PeerFloats]:
 def _on(
     grid: PeerFloats, step: float, at_s: Sequence[PeerFloats], values: Sequence[PeerFloats]
 ) -> PeerFloats:
-    """Values on the grid, each at the step that it came in, (disks, steps); NaN where there are none."""
+    """Values on the grid, shape (disks, steps), each at the step of its sample; NaN without a sample."""
     found = np.full((len(at_s), len(grid)), np.nan)
     for row, (times, mine) in enumerate(zip(at_s, values, strict=True)):
         place: PeerInts = len(grid) - 1 - np.floor((grid[-1] - times) / step).astype(np.int64)

@@ -1,8 +1,8 @@
-"""The topic of samples as a Spark data source: one row per Kafka record, exactly those of the ranges that it was given.
+"""The topic of samples as a Spark data source: one row per Kafka record, exactly those in the given ranges.
 
-Ranges are found once, at the start (`find_ranges`), and told with everything that comes of them: the same ranges give the same rows
-for as long as Kafka keeps them. A range that Kafka no longer has is refused, never read in part. Values are passed on as they
-are, in Arrow batches of a few megabytes; what is in them is looked at where all records of a broker are together.
+Ranges are determined once at the start (`find_ranges`) and reported with the results: the same ranges give the same rows
+as long as Kafka keeps them. A range that Kafka no longer has completely is refused, never read partially. Values are passed on
+unchanged, in Arrow batches of a few megabytes; they are decoded where all records of a broker are together.
 """
 
 import json
@@ -23,7 +23,7 @@ from spindle.cluster import names
 
 FORMAT: Final = "spindle-samples"
 RECORDS: Final = "partition int, offset bigint, stored_ms bigint, broker int, value binary"
-"""Columns: where the record lies, the time that Kafka has for it (ms since 1970), the broker that its key names (-1: none), its value."""
+"""Columns: position of the record, Kafka's timestamp (ms since 1970), the broker in its key (-1: none), its value."""
 
 NO_BROKER: Final = -1
 _ARROW: Final = pa.schema(
@@ -37,31 +37,31 @@ _ARROW: Final = pa.schema(
 )
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _FETCH_BYTES: Final = 8 * 1024 * 1024
-_LEAST: Final = 64  # records: a split of fewer costs more to begin than to read
+_LEAST: Final = 64  # records: a split with fewer costs more to start than to read
 _LARGEST_ID: Final = 2**31 - 1
 
 Ranges = Mapping[int, tuple[int, int]]
-"""Partition → first offset, and the one after the last."""
+"""Partition → first offset and last offset + 1."""
 
 
 class RangeGoneError(ValueError):
-    """Records of a range are not in Kafka; the message says which, and what to do."""
+    """Records of a range are no longer in Kafka; the message says which, and what to do."""
 
 
 class SourceError(RuntimeError):
-    """Kafka could not be read; the message says what was asked and what went wrong."""
+    """Kafka could not be read; the message names the request and the error."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """How a topic of samples is reached.
+    """Address and credentials of a topic of samples.
 
     Attributes:
         bootstrap: ``host:port``, one or more.
-        tls: folder with ``ca.crt``, ``tls.crt`` and ``tls.key`` (PEM), at the same path wherever Spark's tasks run; None for no TLS. Only
-            the path is ever passed on: no plan, log or message has what is in it.
-        topic: name.
-        timeout_s: for an answer of Kafka.
+        tls: folder with ``ca.crt``, ``tls.crt`` and ``tls.key`` (PEM), at the same path on all of Spark's workers; None for no TLS. Only
+            the path is passed on: no plan, log or message contains the contents.
+        topic: name of the topic.
+        timeout_s: seconds for one response of Kafka.
     """
 
     bootstrap: tuple[str, ...]
@@ -70,7 +70,7 @@ class Access:
     timeout_s: float = 60.0
 
     def options(self) -> dict[str, str]:
-        """As options of the data source."""
+        """The options of the data source."""
         found = {"bootstrap": ",".join(self.bootstrap), "topic": self.topic, "timeout": str(self.timeout_s)}
         return found if self.tls is None else {**found, "tls": str(self.tls)}
 
@@ -78,18 +78,18 @@ class Access:
 def find_ranges(
     access: Access, since_ms: int | None = None, until_ms: int | None = None
 ) -> dict[int, tuple[int, int]]:
-    """What the topic has now.
+    """Determine the current ranges of the topic.
 
     Args:
         access: of the topic.
-        since_ms: records that Kafka has an earlier time for are left out (ms since 1970); None for all.
-        until_ms: and so are those from the first one on that has this time or a later one; None for none.
+        since_ms: leave out records with an earlier Kafka timestamp (ms since 1970); None for all.
+        until_ms: leave out records from the first one with this or a later timestamp on; None for no limit.
 
     Returns:
-        Ranges, empty ones left out. All empty: there is no history yet.
+        Ranges without empty ones; none if there is no history yet.
 
     Raises:
-        SourceError: Kafka could not be asked, or has no such topic.
+        SourceError: Kafka did not answer, or the topic does not exist.
     """
     with _Asked(access) as consumer:
         places = _places(consumer, access)
@@ -110,14 +110,14 @@ def find_ranges(
 
 
 def kept_since(access: Access) -> tuple[int, int] | None:
-    """How far the topic goes back, in ms since 1970.
+    """How far back the topic goes, in ms since 1970.
 
     Returns:
-        The time of its first record, and the time from which on every partition has all that it was given (0 if nothing was deleted yet);
+        Time of its first record, and the time from which every partition is complete (0 if nothing was deleted yet);
         None for an empty topic.
 
     Raises:
-        SourceError: Kafka could not be asked, or has no such topic.
+        SourceError: Kafka did not answer, or the topic does not exist.
     """
     with _Asked(access) as consumer:
         places = _places(consumer, access)
@@ -132,18 +132,20 @@ def kept_since(access: Access) -> tuple[int, int] | None:
 def _places(consumer: Any, access: Access) -> list[TopicPartition]:
     partitions = consumer.partitions_for_topic(access.topic)
     if not partitions:
-        raise SourceError(f"Kafka has no topic {access.topic}: are samples enabled, and do agents publish?")
+        raise SourceError(
+            f"the topic {access.topic} does not exist: check that samples are enabled and that agents publish them"
+        )
     return [TopicPartition(access.topic, number) for number in sorted(partitions)]
 
 
 def read(spark: SparkSession, access: Access, ranges: Ranges, splits: int | None = None) -> DataFrame:
-    """The records of these ranges, as rows of `RECORDS`; nothing is read before Spark needs it.
+    """The records of these ranges as rows of `RECORDS`, read lazily.
 
     Args:
         spark: the session.
         access: of the topic.
-        ranges: what to read.
-        splits: tasks to read with, about; None for three per core.
+        ranges: the ranges to read.
+        splits: approximate number of read tasks; None for three per core.
     """
     spark.dataSource.register(SamplesSource)
     wanted = splits or 3 * spark.sparkContext.defaultParallelism
@@ -164,7 +166,7 @@ class SamplesSource(DataSource):
         return RECORDS
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the interface has it; ours is fixed
-        """A reader of what the options ask for."""
+        """A reader for these options."""
         options = self.options
         for needed in ("bootstrap", "ranges"):
             if not options.get(needed):
@@ -180,7 +182,7 @@ class SamplesSource(DataSource):
 
 
 class Split(InputPartition):
-    """What one task reads: offsets from ``first`` up to, without, ``end``."""
+    """The range of one task: offsets from ``first`` up to but excluding ``end``."""
 
     def __init__(self, partition: int, first: int, end: int) -> None:
         super().__init__((partition, first, end))
@@ -188,25 +190,25 @@ class Split(InputPartition):
 
 
 class SamplesReader(DataSourceReader):
-    """Reads ranges, split for as many tasks as were asked for."""
+    """Reads ranges, split for the requested number of tasks."""
 
     def __init__(self, access: Access, ranges: Ranges, splits: int) -> None:
         self._access, self._ranges, self._splits = access, ranges, splits
 
     def partitions(self) -> list[InputPartition]:
-        """What each task reads."""
+        """The splits of all tasks."""
         return list(split(self._ranges, self._splits))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """All records of a split."""
-        if not isinstance(partition, Split):  # Spark's stand-in where there is nothing to read
+        if not isinstance(partition, Split):  # Spark's placeholder if there is nothing to read
             return
         with _Asked(self._access) as consumer:
             yield from _batches(consumer, self._access, partition)
 
 
 def split(ranges: Ranges, wanted: int) -> list[Split]:
-    """About as many pieces as wanted, each of one partition; more where there are more partitions, fewer of few records."""
+    """About ``wanted`` splits of one partition each; more if there are more partitions, fewer if there are few records."""
     total = sum(end - first for first, end in ranges.values())
     each = max(_LEAST, -(-total // max(wanted, 1)))
     found = []
@@ -218,17 +220,17 @@ def split(ranges: Ranges, wanted: int) -> list[Split]:
 
 
 def _ranges(text: str) -> dict[int, tuple[int, int]]:
-    """Ranges of the option's JSON.
+    """Parse the option's JSON.
 
     Raises:
-        ValueError: they are none.
+        ValueError: it is not valid.
     """
     try:
         found = {
             int(partition): (int(first), int(end)) for partition, (first, end) in json.loads(text).items()
         }
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError('option ranges: it must look like {"0": [120, 4500]}') from error
+        raise ValueError('option ranges: must look like {"0": [120, 4500]}') from error
     for partition, (first, end) in found.items():
         if not 0 <= first <= end or partition < 0:
             raise ValueError(f"option ranges: partition {partition} cannot have offsets {first} to {end}")
@@ -236,14 +238,14 @@ def _ranges(text: str) -> dict[int, tuple[int, int]]:
 
 
 class _Asked:
-    """A consumer for as long as it is needed; what goes wrong comes out as `SourceError`."""
+    """Context manager for a consumer; its errors become `SourceError`."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._consumer: Any = None
 
     def __enter__(self) -> Any:
-        """The consumer; raises SourceError."""
+        """Open the consumer. Raises SourceError."""
         access = self._access
         security: dict[str, Any] = {}
         if access.tls is not None:
@@ -276,7 +278,7 @@ class _Asked:
         return self._consumer
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Close, and put an error into words."""
+        """Close the consumer, and convert an error."""
         self._consumer.close(autocommit=False, timeout_ms=5000)
         if isinstance(error, KafkaError):
             raise self._told(error) from error
@@ -301,9 +303,11 @@ def _batches(consumer: Any, access: Access, piece: Split) -> Iterator[pa.RecordB
         try:
             records = consumer.poll(timeout_ms=int(access.timeout_s * 1000)).get(place, [])
         except OffsetOutOfRangeError as error:
-            raise RangeGoneError(_gone(piece, "they were deleted meanwhile")) from error
+            raise RangeGoneError(_gone(piece, "they were deleted in the meantime")) from error
         if not records and consumer.position(place) == before:
-            raise SourceError(f"no record of {place.topic}-{place.partition} came in {access.timeout_s:g} s")
+            raise SourceError(
+                f"no record of {place.topic}-{place.partition} came within {access.timeout_s:g} s"
+            )
         for record in records:
             if record.offset < piece.end:
                 kept.append(record)
@@ -317,8 +321,8 @@ def _batches(consumer: Any, access: Access, piece: Split) -> Iterator[pa.RecordB
 
 def _gone(piece: Split, why: str) -> str:
     return (
-        f"partition {piece.partition}: offsets {piece.first} to {piece.end} were asked for, but {why}. "
-        "Retention deletes old samples: a run can be repeated only while they are kept; begin a new one instead"
+        f"partition {piece.partition}: offsets {piece.first} to {piece.end} were requested, but {why}. "
+        "Retention deletes old samples: a run can be repeated only while they exist; start a new run instead"
     )
 
 
@@ -336,7 +340,7 @@ def _batch(partition: int, records: list[Any]) -> pa.RecordBatch:
 
 
 def broker_of(key: bytes | None) -> int:
-    """The broker that a record's key names; `NO_BROKER` if it names none."""
+    """The broker id in a record's key; `NO_BROKER` if there is none."""
     if key is None or not key.isdigit() or len(key) > len(str(_LARGEST_ID)):
         return NO_BROKER
     number = int(key)

@@ -1,6 +1,6 @@
-"""What the samples of one broker come to: one line for each replica, and the history of each disk.
+"""Summarises the samples of one broker: one row per replica, and the history of each disk.
 
-Everything is worked out in arrays of (replicas, samples) at once, and costs time in proportion to the number of samples.
+Everything is computed on arrays of (replicas, samples), in time linear in the number of samples.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LATENCIES: Final = ("reads_per_s", "writes_per_s", "read_ms", "write_ms")
-_FEW: Final = 4  # samples: a slope through fewer is none
-_SHORT_S: Final = 1800.0  # seconds: nor is one of a shorter time
-_SWAPPED: Final = 0.5  # of what was in use: with less, and another capacity, it is another disk
+_FEW: Final = 4  # samples: no slope with fewer
+_SHORT_S: Final = 1800.0  # seconds: no slope over a shorter period
+_SWAPPED: Final = (
+    0.5  # share of the previous usage: with less, and a different capacity, the disk was replaced
+)
 _MS: Final = 1000.0
 
 
@@ -29,11 +31,11 @@ class Replicas:
 
     Attributes:
         topic, dir: names.
-        size: bytes, in the latest sample.
-        growth: bytes per second, NaN where there is too little to tell.
-        p50, p95: rates of appending that half, and 95 % of the samples stay below, NaN likewise.
-        leader: whether the broker led the partition; None if nobody knew.
-        samples: that it was in.
+        size: bytes in the latest sample.
+        growth: bytes per second; NaN with too few samples.
+        p50, p95: median and 95th percentile of the append rate; NaN likewise.
+        leader: whether the broker led the partition; None if unknown.
+        samples: number of samples that contain it.
     """
 
     topic: list[str]
@@ -49,14 +51,14 @@ class Replicas:
 
 @dataclass(frozen=True)
 class DiskHistory:
-    """A disk and what was seen of it.
+    """A disk and its history.
 
     Attributes:
-        dir, disk, kind, state: as the latest sample has them.
-        at_s: seconds since 1970, rising, (samples,).
-        used, capacity: bytes, (samples,).
-        appended: bytes since the sample before, (samples,); None if nobody counted.
-        columns: of the samples as they are, by the names of `LATENCIES`; NaN for what nobody knew, (samples,) each.
+        dir, disk, kind, state: from the latest sample.
+        at_s: seconds since 1970, ascending, shape (samples,).
+        used, capacity: bytes, shape (samples,).
+        appended: bytes since the previous sample, shape (samples,); None if not counted.
+        columns: columns of the samples by the names of `LATENCIES`, shape (samples,) each; NaN if unknown.
     """
 
     dir: str
@@ -71,10 +73,10 @@ class DiskHistory:
 
 
 def replicas(moments: list[list[Dated]]) -> Replicas:
-    """A line for each replica of the latest whole sample, or of what came of later ones.
+    """A row for each replica of the latest complete sample, or of parts of later samples.
 
     Args:
-        moments: of `tidy.tidy`: samples by time, a list of parts each.
+        moments: samples by time from `tidy.clean_records`, each a list of parts.
     """
     names, table = _matrices(moments)
     latest = _latest_whole(moments)
@@ -99,16 +101,16 @@ def replicas(moments: list[list[Dated]]) -> Replicas:
 
 
 def slopes(at_s: Floats, values: Floats) -> Floats:
-    """Robust growth of each row: the median of slopes between samples half of the time apart (Theil's, on disjoint pairs).
+    """Robust growth of each row: the median of slopes between samples half of the period apart (Theil's estimator on disjoint pairs).
 
-    A quarter of the samples may say anything; a saw-tooth shorter than half of the time leaves no trace; and it is linear in samples.
+    It tolerates outliers in a quarter of the samples, ignores a saw-tooth shorter than half of the period, and is linear in the number of samples.
 
     Args:
-        at_s: seconds, rising, (samples,).
-        values: (rows, samples), NaN where there is none.
+        at_s: seconds, ascending, shape (samples,).
+        values: shape (rows, samples), NaN for missing values.
 
     Returns:
-        Per second, (rows,); NaN where there are too few samples, or too short a time.
+        Growth per second, shape (rows,); NaN with too few samples or too short a period.
     """
     count = len(at_s)
     if count < _FEW or at_s[-1] - at_s[0] < _SHORT_S:
@@ -122,15 +124,15 @@ def slopes(at_s: Floats, values: Floats) -> Floats:
 
 
 def quantiles(values: Floats, shares: tuple[float, ...]) -> tuple[Floats, ...]:
-    """Quantiles of each row without its NaN, drawn as lines between values; NaN for rows that have nothing else.
+    """Quantiles of each row ignoring NaN, with linear interpolation; NaN for rows with only NaN.
 
     Args:
-        values: (rows, samples).
-        shares: from 0 to 1.
+        values: shape (rows, samples).
+        shares: quantiles, from 0 to 1.
     """
     if values.shape[1] == 0:
         return tuple(np.full(len(values), np.nan) for _ in shares)
-    ordered = np.sort(values, axis=1)  # NaN last
+    ordered = np.sort(values, axis=1)  # NaN is sorted last
     count = (~np.isnan(ordered)).sum(axis=1)
     rows = np.arange(len(values))
     found = []
@@ -144,7 +146,7 @@ def quantiles(values: Floats, shares: tuple[float, ...]) -> tuple[Floats, ...]:
 
 
 def disks(moments: list[list[Dated]]) -> list[DiskHistory]:
-    """The history of each log dir that the latest sample with disks has, in the order of their names."""
+    """The history of each log dir in the latest sample with disks, ordered by name."""
     shown = [
         (k, part.sample.disks)
         for k, parts in enumerate(moments)
@@ -161,7 +163,7 @@ def disks(moments: list[list[Dated]]) -> list[DiskHistory]:
     found = []
     for where in sorted(set(dirs[moment == moment[-1]].tolist())):
         rows = np.flatnonzero(dirs == where).astype(np.int64)
-        rows = rows[np.append(np.diff(moment[rows]) > 0, True)]  # the last of those in the same sample
+        rows = rows[np.append(np.diff(moment[rows]) > 0, True)]  # the last one within the same sample
         rows = rows[known[rows]]
         rows = rows[_swapped(capacity[rows], used[rows]) :]
         if len(rows):
@@ -170,7 +172,7 @@ def disks(moments: list[list[Dated]]) -> list[DiskHistory]:
 
 
 def _whole(column: Any) -> Ints:
-    """Whole numbers, -1 for null."""
+    """Integers, -1 for null."""
     values: Ints = column.fill_null(-1).to_numpy()
     return values
 
@@ -192,13 +194,13 @@ def _history(where: str, table: Any, rows: Ints, seen: list[list[Dated]]) -> Dis
 
 
 def _swapped(capacity: Ints, used: Ints) -> int:
-    """Where the history of the disk that is there now begins: another capacity and hardly anything on it is another disk."""
+    """Index where the history of the current disk starts: a different capacity with little data means that the disk was replaced."""
     other = (capacity[1:] != capacity[:-1]) & (used[1:] < _SWAPPED * used[:-1])
     return int(np.flatnonzero(other).max(initial=-1)) + 1
 
 
 def _rate(where: str, parts: list[Dated]) -> float:
-    """Bytes per second that went into a log dir; 0 without replicas there, NaN if nobody knows, or a part is missing."""
+    """Bytes per second appended to a log dir; 0 without replicas, NaN if unknown or if a part of the sample is missing."""
     rates = [each.appended[where] for each in parts if where in each.appended]
     if len(parts) < parts[0].sample.parts:
         return float("nan")
@@ -206,7 +208,7 @@ def _rate(where: str, parts: list[Dated]) -> float:
 
 
 def _bytes(rates: Floats, seconds: Floats) -> Floats | None:
-    """Bytes appended since the sample before. What is not known of some samples is what is usual in the others."""
+    """Bytes appended since the previous sample. Unknown values are replaced by the typical value of the other samples."""
     known = ~np.isnan(rates)
     if 2 * known.sum() <= len(rates):
         return None
@@ -217,7 +219,7 @@ def _bytes(rates: Floats, seconds: Floats) -> Floats | None:
 
 @dataclass(frozen=True)
 class _Table:
-    """Values of replicas over time: at_s (samples,), the others (replicas, samples), NaN (leader: -1) where there is none."""
+    """Values of replicas over time: at_s (samples,), the others (replicas, samples), NaN (leader: -1) for missing values."""
 
     at_s: Floats
     size: Floats
@@ -226,7 +228,7 @@ class _Table:
 
 
 def _matrices(moments: list[list[Dated]]) -> tuple[list[tuple[str, int, str]], _Table]:
-    """All replicas ever seen, and their values over time."""
+    """All replicas in the samples, and their values over time."""
     known: dict[tuple[str, int, str], int] = {}
     placed: list[tuple[int, NDArray[np.int64], pa.RecordBatch]] = []
     layouts: dict[int, tuple[pa.RecordBatch, NDArray[np.int64]]] = {}
@@ -255,18 +257,18 @@ def _with_replicas(moments: list[list[Dated]]) -> Iterator[tuple[int, Dated]]:
 
 
 def _same(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
-    """Whether the same replicas stand in the same rows; mostly they do."""
+    """Whether the same replicas are in the same rows, which is the usual case."""
     return all(one.column(name).equals(other.column(name)) for name in ("partition", "topic", "dir"))
 
 
 def _rows(batch: pa.RecordBatch, known: dict[tuple[str, int, str], int]) -> NDArray[np.int64]:
-    """The row of each replica; new ones get the next."""
+    """The row of each replica; new replicas get the next free row."""
     keys = zip(*(batch.column(name).to_pylist() for name in ("topic", "partition", "dir")), strict=True)
     return np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
 
 
 def _latest_whole(moments: list[list[Dated]]) -> int:
-    """Place of the latest sample that has all of its parts; 0 if there is none."""
+    """Index of the latest complete sample; 0 if there is none."""
     for k in range(len(moments) - 1, -1, -1):
         if len(moments[k]) == moments[k][0].sample.parts:
             return k

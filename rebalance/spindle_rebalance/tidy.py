@@ -1,9 +1,9 @@
-"""All records of one broker, decoded and put in order: poison aside, nothing twice, times as they must have been.
+"""Decodes and cleans all records of one broker: removes unusable records and duplicates, and corrects times.
 
-What is left out is counted and named. A sample is *doubled* if one for the same interval has come already: a producer that tried again,
-or two agents that both believed the broker to be theirs. A *clock is off* where samples are dated otherwise than Kafka
-stored them, for all that were sent together: samples that were kept while Kafka was away come late, but the last of them is fresh. Where
-sending such samples was interrupted, it is not; so several samples that were sent together are dated by the clock of those after them.
+Records that are left out are counted and listed. A sample is *doubled* if there is already one for the same interval, because a producer retried,
+or two agents served the broker at the same time. A *clock is off* if the times of all samples sent together differ from
+Kafka's timestamps: samples that were queued while Kafka was unreachable come late, but the last of them is current. If
+sending such samples was interrupted, it is not; then the clock of the following samples is used for samples that were sent together.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,23 +17,25 @@ from spindle.samples.codec import Poison, Sample, decode
 from spindle.samples.schema import REPLICAS
 from spindle_rebalance.findings import Poisoned
 
-NAMED: Final = 20  # unusable records of one broker that are told one by one
-CLOCK_OFF_S: Final = 300.0  # seconds that a date may differ from Kafka's before it is not believed
-_TOGETHER: Final = 0.5  # of an interval: records that Kafka stored closer to each other were sent together
-_FRESH: Final = 2  # intervals that samples span at least if some of them were kept before they were sent
-_DOUBLED: Final = 0.6  # of an interval: samples closer to each other are for the same one
+NAMED: Final = 20  # unusable records of one broker that are listed
+CLOCK_OFF_S: Final = (
+    300.0  # maximum seconds between a sample's time and Kafka's timestamp before it is corrected
+)
+_TOGETHER: Final = 0.5  # share of an interval: records that Kafka stored closer together were sent together
+_FRESH: Final = 2  # minimum number of intervals of samples sent together, if some of them were queued
+_DOUBLED: Final = 0.6  # share of an interval: samples closer together belong to the same interval
 _MS: Final = 1000
 _NONE: Final = pa.RecordBatch.from_pylist([], schema=REPLICAS)
 
 
 @dataclass(frozen=True)
 class Dated:
-    """A sample, where its record lies, and when it was taken.
+    """A sample with the position of its record and its time.
 
     Attributes:
-        stored_ms: the time that Kafka has for it.
-        at_ms: by its own date, or as put right.
-        appended: log dir → bytes per second that its replicas in this record are appended to; NaN where nobody knows of any.
+        stored_ms: Kafka's timestamp.
+        at_ms: the sample's time, corrected if necessary.
+        appended: log dir → append rate of its replicas in this record in bytes per second; NaN if no rate is known.
     """
 
     sample: Sample
@@ -46,15 +48,15 @@ class Dated:
 
 @dataclass
 class CleanRecords:
-    """What is left of the records of a broker, and what is not.
+    """The usable records of a broker, and the counts of those left out.
 
     Attributes:
-        moments: its samples by time; all parts of one sample together.
-        records, rows: read in all; samples of replicas in them.
-        poisoned: unusable records, the first of which are in ``poison``.
-        doubled: records that were left out because there was one for the same time.
-        clock_s: by how much its clock was ahead of Kafka's, at its worst; negative for behind.
-        clock_records: whose times were put right.
+        moments: samples by time; all parts of one sample together.
+        records, rows: all records read, and the replica samples in them.
+        poisoned: number of unusable records; ``poison`` lists the first ones.
+        doubled: records left out as duplicates.
+        clock_s: largest difference of its clock from Kafka's; positive if it was ahead.
+        clock_records: number of records with corrected times.
     """
 
     moments: list[list[Dated]] = field(default_factory=list)
@@ -70,12 +72,12 @@ class CleanRecords:
 def clean_records(
     batches: Iterable[pa.RecordBatch], cluster_id: str | None, replicas_since_ms: int = 0
 ) -> CleanRecords:
-    """Everything usable of the records of one broker.
+    """Clean the records of one broker.
 
     Args:
-        batches: of `source.RECORDS`, all of one broker, in any order.
-        cluster_id: of the cluster that is looked at: records of another one are poison here; None takes the first record's.
-        replicas_since_ms: of samples that Kafka stored earlier only the disks are kept, and the sums of what was appended.
+        batches: all records of one broker, with the columns `source.RECORDS`, in any order.
+        cluster_id: id of the cluster; records of another cluster are poison. None uses the id in the first record.
+        replicas_since_ms: for samples that Kafka stored earlier, only the disks and the sums of appended bytes are kept.
     """
     found = CleanRecords()
     usable: list[Dated] = []
@@ -110,14 +112,14 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, in
 
 
 def _appended(replicas: pa.RecordBatch) -> dict[str, float]:
-    """Log dir → bytes per second; replicas of which nobody knows count as still, but if they are all there is."""
+    """Log dir → bytes per second; replicas with unknown rates count as 0, unless all are unknown."""
     dirs, rates = replicas.column("dir"), replicas.column("append_rate").to_numpy(zero_copy_only=False)
     place = dirs.indices.to_numpy()
     known = ~np.isnan(rates)
     count = len(dirs.dictionary)
     sums = np.bincount(place[known], rates[known], count).astype(
         np.float64
-    )  # of nothing they are whole numbers
+    )  # for an empty result they are integers
     sums[np.bincount(place[known], minlength=count) == 0] = np.nan
     there = np.bincount(place, minlength=count) > 0
     names = dirs.dictionary.to_pylist()
@@ -125,23 +127,25 @@ def _appended(replicas: pa.RecordBatch) -> dict[str, float]:
 
 
 def _decoded(value: bytes | None, broker: int, cluster_id: str | None) -> Sample:
-    """The sample of a record.
+    """Decode the sample of a record.
 
     Raises:
-        Poison: it has none, or one that does not belong here.
+        Poison: the record has no sample, or one of another broker or cluster.
     """
     if value is None:
         raise Poison("Empty", "a record without a value")
     sample = decode(value)
     if sample.broker != broker:
-        raise Poison("OtherBroker", f"its key says broker {broker}, the sample in it broker {sample.broker}")
+        raise Poison(
+            "OtherBroker", f"its key names broker {broker}, but its sample is of broker {sample.broker}"
+        )
     if cluster_id is not None and sample.cluster_id != cluster_id:
         raise Poison("OtherCluster", f"a sample of cluster {sample.cluster_id}, not of {cluster_id}")
     return sample
 
 
 def _dated(found: CleanRecords, usable: list[Dated]) -> list[Dated]:
-    """The same with times put right where a clock was off."""
+    """The samples with corrected times where a clock was off."""
     groups = list(_sent_together(usable))
     right: list[Dated] = []
     for together, late in zip(groups, _lateness(groups), strict=True):
@@ -155,10 +159,10 @@ def _dated(found: CleanRecords, usable: list[Dated]) -> list[Dated]:
 
 
 def _lateness(groups: list[list[Dated]]) -> list[float]:
-    """Seconds by which the dates of each group are behind Kafka's because of the clock; 0 where that is not known.
+    """Seconds by which the times of each group are behind Kafka's because of the clock; 0 if unknown.
 
-    Of what was sent together the last is fresh, unless more was kept and sending was interrupted. So the lateness of a group of several
-    samples may be that of a backlog; the next group that cannot be one says what the clock was like.
+    The last sample of a group is current, unless more samples were queued and sending was interrupted. So the lateness of a group of several
+    samples may come from a backlog; the next group that cannot be a backlog shows the state of the clock.
     """
     made: list[float] = []
     after: float | None = None
@@ -170,12 +174,14 @@ def _lateness(groups: list[list[Dated]]) -> list[float]:
         elif after is not None:
             made.append(after)
         else:
-            made.append(min(late, 0.0))  # dated later than it was stored: no waiting explains that
+            made.append(
+                min(late, 0.0)
+            )  # its time is later than Kafka's timestamp, which queueing cannot explain
     return made[::-1]
 
 
 def _backlog(together: list[Dated]) -> bool:
-    """Whether these are several samples, some of which must have waited."""
+    """Whether these are several samples of which some must have been queued."""
     dates = [each.at_ms for each in together]
     return max(dates) - min(dates) >= _FRESH * _MS * together[-1].sample.interval_s
 
@@ -192,7 +198,7 @@ def _sent_together(usable: list[Dated]) -> Iterator[list[Dated]]:
 
 
 def _once(found: CleanRecords, dated: list[Dated]) -> list[list[Dated]]:
-    """One sample per interval, by time; of records for the same part of the same sample the last."""
+    """One sample per interval, by time; of duplicates of a part of a sample the last one."""
     by_time: dict[int, dict[int, Dated]] = {}
     for each in dated:
         parts = by_time.setdefault(each.at_ms, {})

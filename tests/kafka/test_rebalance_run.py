@@ -79,7 +79,7 @@ def test_a_skewed_cluster_gets_a_proposal_and_its_record_gives_it_again(
     kube = Kubernetes()
     (outcome,) = run(cluster, kube, f"--record={tmp_path}", f"--report={tmp_path}").all()
     assert (outcome.reason, outcome.failed) == ("Proposed", False), outcome.message
-    assert "growth and slow disks are not known" in outcome.message
+    assert "growth and slow disks are unknown" in outcome.message
     body = kube.written[outcome.proposal]
     spec = KafkaRebalance.parse(body).spec
     assert {m.from_broker for m in spec.moves} == {0}

@@ -159,13 +159,13 @@ def test_a_range_begins_where_kafka_has_the_time(access: Access) -> None:
 
 def test_what_kafka_does_not_have_is_refused(spark: SparkSession, access: Access) -> None:
     _, end = source.find_ranges(access)[0]
-    with pytest.raises(PySparkException, match=f"{RangeGoneError.__name__}.*begin a new one instead"):
+    with pytest.raises(PySparkException, match=f"{RangeGoneError.__name__}.*start a new run instead"):
         rows(spark, access, {0: (0, end + 5)}, 1)
 
 
 def test_a_topic_that_is_not_there_is_named(access: Access) -> None:
     absent = Access(access.bootstrap, access.tls, topic="nothing", timeout_s=10)
-    with pytest.raises(SourceError, match="Kafka has no topic nothing"):
+    with pytest.raises(SourceError, match="the topic nothing does not exist"):
         source.find_ranges(absent)
 
 

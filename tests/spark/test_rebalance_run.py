@@ -76,5 +76,5 @@ def test_samples_that_are_all_poison_leave_a_plan_on_sizes_as_they_are(
     look.write_offsets(tmp_path / "ns.demo", {0: (0, 1)}, skewed().at_ms)
     outcome, findings = run(spark, [(0, 0, START_MS, 0, b"no sample")], tmp_path, tmp_path / "out")
     assert outcome.reason == "Proposed"
-    assert "No sample could be used" in outcome.message
+    assert "No sample was usable" in outcome.message
     assert findings.read.poisoned == 1

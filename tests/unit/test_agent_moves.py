@@ -209,7 +209,7 @@ def test_nothing_begins_that_would_overfill_its_dir_with_all_that_is_on_its_way(
     tight = decide.decide([FIRST, SECOND, THIRD], {}, board, 0, lambda _: 700)
     assert tight.begin == ()
     assert states(tight) == ["Queued", "Queued", "Copying"]
-    assert f"{B} would hold 750 bytes of 1000" in tight.progress[FIRST].message
+    assert f"{B} would hold 750 of 1000 bytes" in tight.progress[FIRST].message
     after = decide.decide([FIRST, SECOND], tight.progress, sized({0: 300, 1: 300}), 1)
     assert after.progress[SECOND].message == ""
 

@@ -67,7 +67,7 @@ def test_where_hours_are_kept_reaches_the_job() -> None:
 def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         options.parse(["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--hadoop=fs.s3a.endpoint"])
-    assert "--hadoop fs.s3a.endpoint: it must be KEY=VALUE" in capsys.readouterr().err
+    assert "--hadoop fs.s3a.endpoint: must be KEY=VALUE" in capsys.readouterr().err
 
 
 def test_executors_on_kubernetes(tmp_path: Path) -> None:
@@ -132,7 +132,10 @@ def test_a_fleet(tmp_path: Path) -> None:
         (["run", "--fleet=FILE", "--cluster=x"], "exclude each other"),
         (["run", "--fleet=FILE"], "names no cluster"),
         (["run", "--fleet=/nowhere"], "No such file"),
-        (["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--replay=/nowhere"], "there is no folder"),
+        (
+            ["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--replay=/nowhere"],
+            "the folder /nowhere does not exist",
+        ),
         (
             ["run", "--cluster=x", "--bootstrap=h", "--tls=t", "--executors=1", "--executor-memory=much"],
             "not a quantity",

@@ -83,7 +83,7 @@ def test_a_forecast_from_some_minutes_is_told_as_too_little_history_and_not_as_a
     )
     made = page(skewed(), young)
 
-    assert "6 of 6 disks have too little history yet: a forecast is told from 3 h on" in made
+    assert "6 of 6 disks have too little history yet: forecasts need at least 3 h" in made
     assert made.count("too little history yet (12 min)") == 6
     assert "56 s" not in made
     assert report_charts.until_full([]) not in made

@@ -99,7 +99,7 @@ def test_a_run_that_looked_twice_is_made_again_on_the_same_samples(
 @pytest.mark.parametrize(
     ("seconds", "told"),
     [
-        ((0.0, 660.0), "When disks will be full is not told: too little history yet (11 min)."),
+        ((0.0, 660.0), "No forecast of when disks will be full: too little history yet (11 min)."),
         ((660.0, 1e5), ""),
     ],
 )

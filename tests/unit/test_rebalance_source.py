@@ -46,9 +46,9 @@ def test_a_key_names_a_broker_or_none() -> None:
     ("ranges", "message"),
     [
         pytest.param("", "needs the option ranges", id="none"),
-        pytest.param("all", "it must look like", id="no JSON"),
-        pytest.param("[1, 2]", "it must look like", id="a list"),
-        pytest.param('{"0": 5}', "it must look like", id="a number"),
+        pytest.param("all", "must look like", id="no JSON"),
+        pytest.param("[1, 2]", "must look like", id="a list"),
+        pytest.param('{"0": 5}', "must look like", id="a number"),
         pytest.param('{"0": [7, 5]}', "cannot have offsets 7 to 5", id="backwards"),
         pytest.param('{"-1": [1, 5]}', "partition -1", id="no partition"),
     ],
