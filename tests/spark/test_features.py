@@ -78,7 +78,7 @@ def test_what_could_not_be_used_is_counted_and_named(spark: SparkSession) -> Non
         brokers.transform(features.counts),
         spark.createDataFrame([(5, 2, 2, 1)], "records bigint, rows bigint, poisoned bigint, doubled bigint"),
     )
-    reason = "NotASample: 4 bytes that do not begin with SPDL"
+    reason = "NotASample: 4 bytes that do not start with SPDL"
     assertDataFrameEqual(
         brokers.transform(features.poison),
         spark.createDataFrame(

@@ -75,7 +75,7 @@ def proposal() -> NewProposal:
 def test_a_proposal_is_written_once(proposal: NewProposal) -> None:
     kube = Kubernetes()
     assert publish.publish(kube, "ns", proposal, "demo-rebalance-report").endswith("was created")
-    assert publish.publish(kube, "ns", proposal, "").endswith("is Proposed already")
+    assert publish.publish(kube, "ns", proposal, "").endswith("is Proposed")
     assert kube.writes == 1
     body = kube.objects["KafkaRebalance", proposal.name]
     assert not {"approved", "stop"} & body["spec"].keys()  # these are a person's

@@ -1,4 +1,4 @@
-"""From a look at a cluster and what its history told to a proposal. No I/O and no clock: a run can be made again on its record.
+"""From a cluster's state and history to a proposal. No I/O and no clock, so that a run can be repeated from its record.
 
 Picture ─ reading ─► Reading (snapshot, notes) ─ propose ─► Proposal | Nothing
    ▲                       ▲

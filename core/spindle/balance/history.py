@@ -1,7 +1,7 @@
-"""What the history of a cluster says of its replicas and disks, in the form that planning takes it in.
+"""A cluster's history of replicas and disks, in the form that planning uses.
 
-Rates come from sums over many samples whose order is nobody's promise, so their last digits may differ from run to run. What enters
-the plan and its hash is therefore rounded to a few digits: the same history then gives the same proposal.
+Rates are sums over many samples in no guaranteed order, so their last digits may differ between runs. Inputs of
+the plan and its hash are therefore rounded to a few digits, so that the same history gives the same proposal.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True)
 class DiskOutlook:
-    """What is to be expected of one disk.
+    """The forecast of one disk.
 
     Attributes:
         place: broker and path.
-        growth: bytes per second; None if nothing can be told.
-        full_in: seconds from the look until it is full: earliest, expected, latest of an 80 % range; None if not known.
+        growth: bytes per second; None if unknown.
+        full_in: seconds from the time of the picture until it is full: earliest, expected, latest of an 80 % range; None if unknown.
     """
 
     place: DirPlace
@@ -34,13 +34,13 @@ class DiskOutlook:
 
 @dataclass(frozen=True, eq=False)
 class ReplicaHistory:
-    """What samples told.
+    """Results of the samples.
 
     Attributes:
-        topic, partition, broker: of each replica that there are samples of.
-        growth: bytes per second by which its size grows; not a number where nobody knows.
-        rate: bytes per second that are appended to it, likewise.
-        disks: by disk.
+        topic, partition, broker: of each replica with samples.
+        growth: growth of its size in bytes per second; NaN if unknown.
+        rate: append rate in bytes per second; NaN if unknown.
+        disks: forecasts by disk.
         slow: disks that are slow compared with their peers.
     """
 
@@ -54,7 +54,7 @@ class ReplicaHistory:
 
 
 def rounded(values: ArrayLike) -> FloatArray:
-    """Four significant digits; 0 for what is no number, and for what is negative."""
+    """Round to four significant digits; 0 for NaN and negative values."""
     x = np.asarray(values, np.float64)
     x = np.where(np.isfinite(x) & (x > 0), x, 0.0)
     with np.errstate(divide="ignore"):
@@ -65,7 +65,7 @@ def rounded(values: ArrayLike) -> FloatArray:
 
 
 def rows_of(snapshot: PlannerSnapshot, history: ReplicaHistory) -> tuple[IntArray, IntArray]:
-    """Rows of the snapshot, and rows of the history that are about the same replicas; what only one of them has is left out."""
+    """Rows of the snapshot and rows of the history of the same replicas; replicas in only one of them are left out."""
     if not len(history.topic) or not snapshot.topic_names:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     names = np.array(snapshot.topic_names)
@@ -81,7 +81,7 @@ def rows_of(snapshot: PlannerSnapshot, history: ReplicaHistory) -> tuple[IntArra
 
 
 def _keys(topic: IntArray, partition: IntArray, broker: IntArray) -> IntArray:
-    """One integer per replica: topics and partitions are below 2^24 each, brokers below 2^14."""
+    """One integer key per replica: topics and partitions are below 2^24, brokers below 2^14."""
     found: IntArray = (
         (topic.astype(np.int64) << 38) | (partition.astype(np.int64) << 14) | broker.astype(np.int64)
     )
@@ -89,9 +89,9 @@ def _keys(topic: IntArray, partition: IntArray, broker: IntArray) -> IntArray:
 
 
 def with_history(snapshot: PlannerSnapshot, history: ReplicaHistory, seconds: float) -> PlannerSnapshot:
-    """The same cluster with what is produced to it, and with sizes as they will be when a plan of that many seconds has ended.
+    """The same cluster with its produce rates, and with the sizes expected after a plan of this many seconds.
 
-    A disk that would be beyond its end by then is shown as full: what more it could be told is left to the forecast.
+    A disk that would exceed its capacity by then counts as full; the forecast reports more.
     """
     rows, at = rows_of(snapshot, history)
     if not len(rows):

@@ -1,4 +1,4 @@
-"""A look at one cluster, as a run of the rebalance job takes it and writes it down."""
+"""The state of one cluster, as a run of the rebalance job reads and records it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,20 +21,20 @@ PlaceKey = tuple[str, int]  # topic, partition
 
 
 class RecordError(ValueError):
-    """A record of a look that cannot be read; the message says what is wrong with it."""
+    """An unreadable record of a state; the message says what is wrong."""
 
 
 @dataclass(frozen=True)
 class DiskFact:
-    """What Kubernetes says of one disk.
+    """One disk according to Kubernetes.
 
     Attributes:
-        name: as the KafkaBroker has it.
+        name: name in the KafkaBroker.
         mode: ``Active``, ``Placeholder`` or ``Absent``.
-        state: its state in its life; empty if none is on record yet.
-        level: the step of the ladder that its fill has reached; empty if none is on record.
-        cordoned, drained: whether a person wants that.
-        slow: whether the agent calls it slow.
+        state: the disk's state; empty if none is recorded yet.
+        level: its usage level; empty if none is recorded.
+        cordoned, drained: whether a user has requested that.
+        slow: whether the agent reports it as slow.
     """
 
     name: str
@@ -47,17 +47,17 @@ class DiskFact:
 
     @property
     def path(self) -> str:
-        """Its log dir."""
+        """Path of its log dir."""
         return names.log_dir(self.name)
 
 
 @dataclass(frozen=True)
 class BrokerFact:
-    """What Kubernetes says of one broker.
+    """One broker according to Kubernetes.
 
     Attributes:
-        thresholds: its own, where they are not the cluster's; as its KafkaBroker has them.
-        moving: partitions that its agent was told to move between its disks.
+        thresholds: its thresholds in the KafkaBroker, if they differ from the cluster's.
+        moving: partitions that its agent is moving between its disks.
     """
 
     id: int
@@ -67,10 +67,10 @@ class BrokerFact:
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Self:
-        """From a KafkaBroker.
+        """Read a KafkaBroker.
 
         Raises:
-            pydantic.ValidationError: what the API server would not have let through.
+            pydantic.ValidationError: the object is invalid; the API server would have rejected it.
         """
         broker = KafkaBroker.parse(raw)
         status, requests = broker.status, disk_requests(raw)
@@ -102,14 +102,14 @@ class BrokerFact:
 
 @dataclass(frozen=True)
 class Picture:
-    """Everything that a plan is made from, besides the history.
+    """All input of a plan except the history.
 
     Attributes:
-        at_ms: when the look was taken, in ms since 1970; times in the proposal count from here.
-        spec: the KafkaCluster's spec, as the API server has it.
-        brokers: from the KafkaBrokers.
-        kafka: brokers with their log dirs, and partitions; nothing else of it is used.
-        under_way: name of a KafkaRebalance that is approved or being carried out; empty if there is none.
+        at_ms: time of the picture, in ms since 1970; times in the proposal count from here.
+        spec: the KafkaCluster's spec from the API server.
+        brokers: data of the KafkaBrokers.
+        kafka: brokers with their log dirs, and partitions; nothing else is used.
+        under_way: name of an approved or executing KafkaRebalance; empty if there is none.
     """
 
     namespace: str
@@ -122,16 +122,16 @@ class Picture:
 
     @property
     def policy(self) -> KafkaClusterSpec:
-        """The spec as a model, defaults filled in."""
+        """The spec as a model with defaults."""
         return KafkaClusterSpec.parse(self.spec)
 
     def thresholds(self, broker: int) -> Thresholds:
-        """What holds for a broker's disks."""
+        """The thresholds of a broker's disks."""
         own = next((b.thresholds for b in self.brokers if b.id == broker), None)
         return Thresholds.parse(own) if own is not None else self.policy.disks.thresholds
 
     def to_document(self) -> dict[str, Any]:
-        """As JSON has it; sizes stand per topic, so that a million replicas take about 30 MB."""
+        """As a JSON document; sizes are grouped by topic, so that a million replicas take about 30 MB."""
         return {
             "format": _FORMAT,
             "namespace": self.namespace,
@@ -153,15 +153,15 @@ class Picture:
 
     @classmethod
     def from_document(cls, document: Any) -> Self:
-        """Read what `to_document` made.
+        """Read a document made by `to_document`.
 
         Raises:
-            RecordError: it is of another format, or broken.
+            RecordError: the document has a different format or is corrupt.
         """
         try:
             if document["format"] != _FORMAT:
                 raise RecordError(
-                    f"the record is of format {document['format']}, this version reads {_FORMAT}"
+                    f"the record has format {document['format']}, but this version reads format {_FORMAT}"
                 )
             found = cls(
                 namespace=str(document["namespace"]),
@@ -189,7 +189,7 @@ class Picture:
 
 
 def is_open(phase: str | None, approved: str | None) -> bool:
-    """Whether a KafkaRebalance is about to be carried out, or is being carried out: no other is made then."""
+    """Whether a KafkaRebalance is approved or executing; then no other one is made."""
     return phase in _OPEN or (phase in (None, "Proposed") and bool(approved))
 
 

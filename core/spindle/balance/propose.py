@@ -1,7 +1,7 @@
-"""The plan, cut to what one proposal holds, with what it costs and what it is good for.
+"""Plans, and cuts the plan to the size of one proposal, with its cost and gain.
 
-Planning is done twice: the first plan tells how long it would take, the second one is made on the sizes that replicas will have
-by then.
+Planning is done twice: the first plan gives the duration, the second one uses the sizes that replicas will have
+after that time.
 """
 
 import json
@@ -38,16 +38,14 @@ BALANCED: Final = "Balanced"
 NO_PLAN: Final = "NoPlan"
 UNDER_WAY: Final = "ProposalUnderWay"
 
-_HASHED: Final = 1  # what goes into the hash; counts up when that changes
+_HASHED: Final = 1  # version of the hash's input; incremented when that changes
 _MOST_BYTES: Final = (
-    900_000  # of moves and leaders as JSON: etcd takes 1.5 MiB, and the status has to fit too
+    900_000  # bytes of moves and leaders as JSON: etcd's limit is 1.5 MiB, and the status must fit too
 )
-_LEADERS: Final = 0.25  # of that, at most
+_LEADERS: Final = 0.25  # maximum share of that
 _LONGEST: Final = 256  # characters of a reason
 _HORIZON_H: Final = 168
-NEVER_S: Final = (
-    730.0 * 86400
-)  # a disk that is full later than that is never full: it will be replaced before
+NEVER_S: Final = 730.0 * 86400  # a disk that is full later than this counts as never full
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class NewProposal:
 
     Attributes:
         plan: the part of the plan that it holds.
-        left: moves that are for later proposals.
+        left: number of moves left for later proposals.
     """
 
     name: str
@@ -67,12 +65,12 @@ class NewProposal:
 
 @dataclass(frozen=True)
 class Result:
-    """What planning came to.
+    """Result of planning.
 
     Attributes:
-        reason: one of the words above.
+        reason: one of the reasons above.
         message: the same as a sentence.
-        plan: the whole plan, if one was made, with nothing in it where nothing is to be done.
+        plan: the whole plan, if one was made; empty if there is nothing to do.
     """
 
     reason: str
@@ -84,13 +82,13 @@ class Result:
 def propose(
     picture: Picture, reading: Reading, history: ReplicaHistory, tell: Callable[[str], None] = lambda _: None
 ) -> Result:
-    """Plan, and make a proposal of it.
+    """Plan, and make a proposal from the plan.
 
     Args:
-        picture: the look.
-        reading: what :func:`spindle.balance.reading.read` made of it.
-        history: what samples told; may be empty.
-        tell: called with what is being done.
+        picture: the cluster's state.
+        reading: result of :func:`spindle.balance.reading.read`.
+        history: results of the samples; may be empty.
+        tell: called with the current step.
     """
     if reading.snapshot is None:
         return Result(NO_PLAN, f"No plan is possible: {reading.refusal}.")
@@ -108,7 +106,7 @@ def propose(
 
 
 def held_by(name: str, found: PlacementPlan | None = None) -> Result:
-    """Nothing is proposed while this KafkaRebalance is approved and not done; ``found``: what was planned all the same."""
+    """No proposal while this KafkaRebalance is approved and not finished; ``found`` is the plan made nevertheless."""
     return Result(
         UNDER_WAY,
         f"KafkaRebalance {name} is approved and not finished yet: the next proposal is planned on its result.",
@@ -125,7 +123,7 @@ def _planned(
     then = with_history(snapshot, history, seconds)
     if np.array_equal(then.planned, now.planned):
         return first
-    tell(f"planning again on sizes in {seconds:.0f} s, when that plan would have ended")
+    tell(f"planning again with the sizes expected in {seconds:.0f} s, at the end of the first plan")
     return plan(then, reading.goals, reading.budget, tell)
 
 
@@ -156,9 +154,9 @@ def _proposal(
 
 
 def input_hash(picture: Picture, reading: Reading, history: ReplicaHistory, found: PlacementPlan) -> str:
-    """SHA-256 over what the proposal was made from: cluster, snapshot, goals, budget, and what is said of disks.
+    """SHA-256 over the proposal's input: cluster, snapshot, goals, budget, and the facts about disks.
 
-    The time of the look is left out, so that two runs that find the same make one proposal.
+    The time is left out, so that two runs with the same input make one proposal.
     """
     disks = [
         [*d.place, *rounded([d.growth or 0.0, *(d.full_in or ())]).tolist()]
@@ -181,7 +179,7 @@ def _bytes(made: Sequence[ProposedMove | Lead]) -> int:
 
 
 def _moves(found: PlacementPlan, room: int) -> list[ProposedMove]:
-    """As many moves from the beginning as one proposal holds; every beginning of a plan is legal."""
+    """As many moves from the start of the plan as fit into one proposal; every prefix of a plan is valid."""
     s, made, size = found.problem.snapshot, list[ProposedMove](), 0
     for k in range(min(len(found.replica), MAX_MOVES)):
         r, i, j = int(found.replica[k]), int(found.source[k]), int(found.target[k])
@@ -205,7 +203,7 @@ def _moves(found: PlacementPlan, room: int) -> list[ProposedMove]:
 
 
 def _beginning(found: PlacementPlan, count: int) -> PlacementPlan:
-    """The plan cut off after so many moves; leaders of partitions that are not done by then come later."""
+    """The plan cut after ``count`` moves; leaders of partitions with later moves are left to later proposals."""
     if count == len(found.replica):
         return found
     s = found.problem.snapshot
@@ -226,7 +224,7 @@ def _beginning(found: PlacementPlan, count: int) -> PlacementPlan:
 
 
 def _leaders(part: PlacementPlan, room: int) -> list[Lead]:
-    """As many as fit; the others are chosen by a later run."""
+    """As many leader changes as fit; a later run chooses the others."""
     s, made, size = part.problem.snapshot, list[Lead](), 0
     where = s.dir.copy()
     where[part.replica] = part.target
@@ -263,7 +261,7 @@ def _fullest(part: PlacementPlan, used: FloatArray) -> int:
 
 
 def _forecast(picture: Picture, history: ReplicaHistory, s: PlannerSnapshot) -> ProposalForecast | None:
-    """What comes without the moves; None where nothing is known of any disk."""
+    """The forecast without the moves; None if there is no forecast for any disk."""
     known = [d for d in history.disks if d.growth is not None]
     if not known:
         return None
@@ -294,7 +292,7 @@ def _sentence(proposal: NewProposal) -> str:
     if proposal.spec.leaders:
         text += f"; {counted(len(proposal.spec.leaders), 'preferred leader')} change"
     if proposal.left:
-        text += f"; {counted(proposal.left, 'move')} more are for later proposals"
+        text += f"; {counted(proposal.left, 'move')} left for later proposals"
     return f"{text}."
 
 

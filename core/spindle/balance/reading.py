@@ -1,10 +1,10 @@
-"""A picture as the planner sees it.
+"""Converts a picture to the planner's input.
 
-The operator looks after sick disks, drains and growth by itself; a proposal is about balance. So what is not for it to touch stays as
-it is: partitions with a replica on a broker that did not answer (rule 8), on a disk that is bad or being emptied, and those in
-motion. Disks that are cordoned, slow, filling or new take nothing, and give what is above their band.
+The operator itself handles bad disks, drains and added disks; a proposal only balances. So these partitions stay as
+they are: those with a replica on a broker that did not answer ("unknown is not absent", docs/safety.md) or on a disk that is bad or being evacuated, and
+those being moved. Disks that are cordoned, slow, too full or new receive nothing, but can give replicas above their band.
 
-Disks are shown as full as they are: what is no replica's, and what moves under way still bring, counts as a log that stays.
+Disks count with their real usage: data that belongs to no replica, and data that running moves will still add, counts as a log that stays.
 """
 
 from collections.abc import Collection, Mapping
@@ -31,13 +31,13 @@ _NOT_ASKED: Final = "(not asked)"
 
 @dataclass(frozen=True)
 class Reading:
-    """What a plan is made on.
+    """The planner's input.
 
     Attributes:
-        notes: what is left alone, and why; a sentence each.
+        notes: what is excluded and why, one sentence each.
         silent: brokers that did not answer.
-        slow: dirs that take nothing because they are slow.
-        refusal: why no plan can be made; then there is no snapshot.
+        slow: dirs that receive nothing because they are slow.
+        refusal: why no plan is possible; then there is no snapshot.
     """
 
     snapshot: PlannerSnapshot | None
@@ -53,8 +53,8 @@ def read(picture: Picture, slow: Collection[DirPlace] = ()) -> Reading:
     """Make the planner's snapshot, goals and budget.
 
     Args:
-        picture: the look.
-        slow: dirs that the history calls slow; what the agents call slow is in the picture.
+        picture: the cluster's state.
+        slow: dirs that are slow according to the history; those reported by agents are in the picture.
     """
     goals, budget = _goals(picture), _budget(picture)
     standing = ReplicaIndex(picture.kafka)
@@ -63,7 +63,7 @@ def read(picture: Picture, slow: Collection[DirPlace] = ()) -> Reading:
         return Reading(None, goals, budget, refusal=refusal)
     silent = tuple(sorted(b for b, broker in standing.brokers.items() if _is_silent(broker)))
     if len(silent) == len(standing.brokers):
-        return Reading(None, goals, budget, silent=silent, refusal="no broker answered for its log dirs")
+        return Reading(None, goals, budget, silent=silent, refusal="no broker reported its log dirs")
     places = _Places(picture, frozenset(slow))
     stay = _staying(picture, standing, silent, places)
     shown = view_for_planning(_with_silent(picture.kafka, standing, silent), places.bad, places.shut, dead=())
@@ -86,7 +86,7 @@ def read(picture: Picture, slow: Collection[DirPlace] = ()) -> Reading:
 
 
 class _Places:
-    """Log dirs by what may happen with them."""
+    """Log dirs by what may be done with them."""
 
     def __init__(self, picture: Picture, slow: frozenset[DirPlace]) -> None:
         bad, leaving, shut, slow_ones = set[DirPlace](), set[DirPlace](), set[DirPlace](), set(slow)
@@ -116,7 +116,7 @@ class _Places:
 def _staying(
     picture: Picture, standing: ReplicaIndex, silent: Collection[int], places: _Places
 ) -> dict[str, frozenset[PlaceKey]]:
-    """Partitions that are left alone, by the reason; each counts for the first one only."""
+    """Excluded partitions by reason; each counts for the first reason only."""
     partitions = standing.partitions.values()
     unheard = {(p.topic, p.index) for p in partitions if not set(silent).isdisjoint(p.replicas)}
     sick: set[PlaceKey] = set()
@@ -141,9 +141,9 @@ def _is_silent(broker: Broker) -> bool:
 
 
 def _with_silent(view: KafkaView, standing: ReplicaIndex, silent: Collection[int]) -> KafkaView:
-    """Brokers that did not answer are shown with one dir that holds what metadata assigns to them, as full as the others are.
+    """Represent each broker that did not answer with one dir that holds the replicas assigned in the metadata, with the average usage of the others.
 
-    So they neither draw replicas nor give any, and do not shift what the others are measured by.
+    So they neither receive nor give replicas, and do not change the mean of the others.
     """
     if not silent:
         return view
@@ -163,7 +163,7 @@ def _with_silent(view: KafkaView, standing: ReplicaIndex, silent: Collection[int
 
 
 def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mapping[DirPlace, int]:
-    """Bytes on each dir that are no replica's: other files, what is still to come, and what a stricter threshold keeps free."""
+    """Bytes on each dir that belong to no replica: other files, data still to come, and space that a stricter threshold keeps free."""
     look = KafkaIndex(picture.kafka)
     incoming = Incoming(look, ())
     known = {b.id for b in picture.brokers}
@@ -184,7 +184,7 @@ def _reserved(picture: Picture, goals: Goals, silent: Collection[int]) -> Mappin
 
 
 def _goals(picture: Picture) -> Goals:
-    """Marks are those of the fill ladder: what a plan leaves is below what the operator would move away again."""
+    """The marks come from the usage thresholds, so that a plan leaves no dir above the level at which the operator moves replicas away."""
     marks = [picture.policy.disks.thresholds, *(picture.thresholds(b.id) for b in picture.brokers)]
     limit = max(m.reject_moves for m in marks) / 100
     return Goals(mark=min(limit, max(m.move for m in marks) / 100), incoming_limit=limit)

@@ -1,4 +1,4 @@
-"""When a disk will be full: the one forecaster, for the agent, the command line and whoever else wants to know.
+"""Forecasts when a disk will be full; used by the agent, the command line and the rebalance job.
 
-`history` holds what was seen, `season` the week's shape, `trend` the rate that holds now, `forecast` what follows from them.
+`history` holds the samples, `season` the weekly pattern, `trend` the current rate, `forecast` the result.
 """

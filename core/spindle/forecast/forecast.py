@@ -1,4 +1,4 @@
-"""The forecast: how fast a disk fills and when it reaches each level, with a range that holds four times in five."""
+"""The forecast: growth of a disk and when it reaches each level, with a range that holds in four of five cases."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,20 +9,20 @@ from numpy.typing import ArrayLike
 from spindle.forecast.history import DAY, HOUR, WEEK, Floats, History, bins
 from spindle.forecast.trend import Trend, trend
 
-_QUANTILE: Final = 1.2816  # of the normal distribution: four in five lie within
-_ALWAYS: Final = 0.003  # log of the factor that no rate is known better than
-_WEEK_UNSEEN: Final = 0.20  # log of the factor by which a rate is off when the week's shape is unknown …
-_DAY_UNSEEN: Final = 0.7  # … and when the day's is: nights are quiet
+_QUANTILE: Final = 1.2816  # quantile of the normal distribution for a central 80 % range
+_ALWAYS: Final = 0.003  # log of the minimum uncertainty factor of any rate
+_WEEK_UNSEEN: Final = 0.20  # log of the uncertainty factor of a rate if the weekly pattern is unknown …
+_DAY_UNSEEN: Final = 0.7  # … and if the daily pattern is: nights are quiet
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is to be expected of each disk.
+    """Forecast of each disk.
 
     Attributes:
-        rate: bytes per second, mean over the season; negative while a disk empties, (disks,).
-        eta: seconds until use reaches each level, infinite for never, (disks, levels).
-        low, high: the range around it that holds four times in five, (disks, levels).
+        rate: bytes per second, mean over the season; negative if usage falls, shape (disks,).
+        eta: seconds until usage reaches each level, infinite for never, shape (disks, levels).
+        low, high: range around it that holds in four of five cases, shape (disks, levels).
     """
 
     rate: Floats
@@ -37,10 +37,10 @@ def forecast(
     """Forecast all disks of a history.
 
     Args:
-        history: what was seen, at least two samples.
-        levels: what is to be reached: (levels,) shares of capacity, or (disks, levels) bytes in use.
-        arriving, leaving: bytes that moves in flight still bring, and will free, (disks,). What arrives counts as if it were
-            there; what leaves counts too, but not for ``low``.
+        history: at least two samples.
+        levels: levels to reach, as shares of capacity of shape (levels,), or used bytes of shape (disks, levels).
+        arriving, leaving: bytes that moves in flight will still add and free, shape (disks,). Arriving bytes count as
+            present; leaving bytes count as freed, except for ``low``.
     """
     b = bins(history)
     t = trend(b)
@@ -50,8 +50,8 @@ def forecast(
     free = np.broadcast_to(np.asarray(leaving, np.float64), b.used.shape)[:, None]
     least = goal - (b.used + np.asarray(arriving, np.float64))[:, None]
     gap = least + free
-    # A burst goes on for about as long as it has lasted; what it will have brought then is there, and more comes after that:
-    # a level beyond is not reached before one that the burst itself reaches.
+    # A burst is expected to last as long again as it has lasted; its bytes count as present, and the trend continues after it:
+    # a higher level is not reached before one that the burst itself reaches.
     within = (gap > 0) & (gap <= t.burst[:, None])
     speed = np.divide(t.burst, t.age, out=np.ones_like(t.age), where=t.age > 0)[:, None]
     age = t.age[:, None]
@@ -62,20 +62,20 @@ def forecast(
 
 
 def _range(t: Trend, gaps: tuple[Floats, Floats], eta: Floats, seconds: float) -> tuple[Floats, Floats]:
-    """The range around ``eta``: what the rate may really be, the shape of a week or a day never seen, and mere noise.
+    """The range around ``eta``, from the uncertainty of the rate, an unknown weekly or daily pattern, and noise.
 
     Args:
-        t: what goes on.
-        gaps: least and most bytes that are missing to each level, (disks, levels) each.
-        eta: seconds to each level, (disks, levels).
-        seconds: how long the history is.
+        t: the trend.
+        gaps: minimum and maximum bytes missing to each level, shape (disks, levels) each.
+        eta: seconds to each level, shape (disks, levels).
+        seconds: length of the history.
     """
     unseen = _DAY_UNSEEN if seconds < 2 * DAY else _WEEK_UNSEEN if seconds < 2 * WEEK else 0.0
     ahead = np.where(np.isfinite(eta), eta, seconds)
     factor = np.exp(_ALWAYS + unseen * -np.expm1(-ahead / seconds))
     error = np.broadcast_to(_QUANTILE * t.error[:, None], ahead.shape)
     noise = _QUANTILE * t.spread[:, None] * np.sqrt(ahead * t.width)
-    # Both are at their worst together more rarely than each: squares add up.
+    # Independent uncertainties: their squares add up.
     both = error * ahead + noise
     share = np.divide(np.hypot(error * ahead, noise), both, out=np.ones_like(both), where=both > 0)
     error, noise = error * share, noise * share
@@ -93,11 +93,11 @@ def _range(t: Trend, gaps: tuple[Floats, Floats], eta: Floats, seconds: float) -
 
 
 def _reached(need: Floats, flow: Floats) -> Floats:
-    """Seconds until bytes have come, (disks, levels); 0 if they are there, infinite if they never come.
+    """Seconds until the needed bytes are reached, shape (disks, levels); 0 if they are already, infinite for never.
 
     Args:
-        need: bytes, (disks, levels).
-        flow: bytes per second in each hour of a season, which goes on for ever, (disks, slots).
+        need: bytes, shape (disks, levels).
+        flow: bytes per second in each hour of a season, which repeats forever, shape (disks, slots).
     """
     slots = flow.shape[1]
     come = np.cumsum(flow, axis=1) * HOUR

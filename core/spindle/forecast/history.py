@@ -1,4 +1,4 @@
-"""What was seen of disks: even samples, and the bins of time that everything else works on."""
+"""Histories of disks: evenly spaced samples, and time bins on which everything else works."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ Bools = NDArray[np.bool_]
 HOUR: Final = 3600.0
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
-_LEAST_BINS: Final = 24  # before bins grow to an hour
-_FINER: Final = 10  # at most so many times as many samples where uneven ones are made even
+_LEAST_BINS: Final = 24  # minimum number of bins before bins grow to an hour
+_FINER: Final = 10  # maximum growth of the number of samples when uneven ones are made even
 
 
 @dataclass(frozen=True)
 class History:
-    """Disks that were sampled at the same times, every ``step`` seconds, the last sample being now.
+    """Disks that were sampled at the same times, every ``step`` seconds; the last sample is now.
 
     Attributes:
-        step: seconds between samples, a whole part of an hour (else no season is seen).
-        used: bytes in use, (disks, samples).
-        capacity: of the file systems in bytes, (disks,).
-        append: bytes appended since the sample before, (disks, samples); None if nobody counted.
+        step: seconds between samples; must divide an hour, else no season is detected.
+        used: used bytes, shape (disks, samples).
+        capacity: bytes of the file systems, shape (disks,).
+        append: bytes appended since the previous sample, shape (disks, samples); None if not counted.
     """
 
     step: float
@@ -36,19 +36,19 @@ class History:
 
     @property
     def seconds(self) -> float:
-        """From the first sample to the last."""
+        """Seconds from the first to the last sample."""
         return self.step * (int(self.used.shape[1]) - 1)
 
 
 @dataclass(frozen=True)
 class Bins:
-    """A history in bins of an hour (of a sample's step where there is less than a day of it), the last one ending now.
+    """A history in bins of an hour (or of one step if it is shorter than a day); the last bin ends now.
 
     Attributes:
         width: seconds of a bin.
-        growth: bytes by which use grew, (disks, bins).
-        append: bytes appended, (disks, bins); None if nobody counted.
-        used: bytes in use now, (disks,).
+        growth: growth of usage in bytes, shape (disks, bins).
+        append: bytes appended, shape (disks, bins); None if not counted.
+        used: currently used bytes, shape (disks,).
     """
 
     width: float
@@ -59,14 +59,14 @@ class Bins:
 
     @property
     def hourly(self) -> bool:
-        """Whether there is a day or more, in bins of an hour."""
+        """Whether the history has a day or more, in bins of an hour."""
         return self.width == HOUR and self.growth.shape[1] >= _LEAST_BINS
 
 
 def bins(history: History) -> Bins:
-    """Bins of a history; at least two samples are needed for one bin.
+    """Bins of a history; one bin needs at least two samples.
 
-    Use is compared by its peak within a bin: a saw-tooth shorter than a bin so leaves no trace in the growth.
+    Usage is compared by its peak within a bin, so that a saw-tooth shorter than a bin does not affect the growth.
     """
     samples = history.used.shape[1]
     per_hour = max(1, round(HOUR / history.step))
@@ -77,7 +77,7 @@ def bins(history: History) -> Bins:
     before = max(int(starts[0]) - 1, 0)
     growth = np.diff(peaks.astype(np.float64), axis=1, prepend=history.used[:, before : before + 1])
     if each > 1 and starts[0] == 0:
-        growth[:, 0] *= each / (each - 1)  # the step into the first sample was not seen
+        growth[:, 0] *= each / (each - 1)  # the step before the first sample is unknown
     append = None
     if history.append is not None:
         append = np.add.reduceat(history.append, starts, axis=1).astype(np.float64)
@@ -97,10 +97,10 @@ class Columns:
     """A table of samples, one row per disk and time, in any order.
 
     Attributes:
-        disk: whose sample it is.
-        t: seconds since any moment.
+        disk: disk of the sample.
+        t: seconds since any fixed time.
         used, capacity: bytes.
-        append: bytes appended since the row before of the same disk; None if nobody counted.
+        append: bytes appended since the previous row of the same disk; None if not counted.
     """
 
     disk: NDArray[Any]
@@ -111,12 +111,12 @@ class Columns:
 
 
 def gather(columns: Columns) -> Iterator[tuple[NDArray[Any], History]]:
-    """Disks and their history, those that were sampled alike together. Uneven samples are made even.
+    """Group disks that were sampled at the same times, with their history. Uneven samples are made even.
 
-    A disk with a single row is left out: nothing can be told from it.
+    A disk with a single row is left out, because it allows no forecast.
 
     Yields:
-        The disks' names as the table has them, and their history.
+        The disks' names in the table, and their history.
     """
     if (alike := _alike(columns)) is not None:
         yield alike
@@ -139,13 +139,13 @@ def gather(columns: Columns) -> Iterator[tuple[NDArray[Any], History]]:
 
 
 def even(t: NDArray[Any], used: NDArray[Any], capacity: float, append: NDArray[Any] | None = None) -> History:
-    """The history of one disk whose samples are uneven or have gaps: what is between samples is drawn as a line.
+    """The history of one disk whose samples are uneven or have gaps, with linear interpolation between samples.
 
     Args:
-        t: seconds, rising.
-        used: bytes in use.
+        t: seconds, ascending.
+        used: used bytes.
         capacity: bytes.
-        append: bytes appended since the sample before.
+        append: bytes appended since the previous sample.
     """
     usual = max(float(np.median(np.diff(t))), float(t[-1] - t[0]) / (_FINER * len(t)))
     step = HOUR / max(1, round(HOUR / usual))
@@ -160,11 +160,11 @@ def even(t: NDArray[Any], used: NDArray[Any], capacity: float, append: NDArray[A
 
 
 def without_moves(used: NDArray[Any], moved: NDArray[Any]) -> Floats:
-    """Bytes in use as they would have been if what moves brought had always been there, and what they took never.
+    """Used bytes without the effect of moves: as if added replicas had always been there, and removed ones never.
 
     Args:
-        used: bytes in use, (…, samples).
-        moved: bytes that came, or went (negative), since the sample before with replicas that were moved, (…, samples).
+        used: used bytes, shape (…, samples).
+        moved: bytes added (or removed, negative) by moved replicas since the previous sample, shape (…, samples).
     """
     total = np.cumsum(moved, axis=-1, dtype=np.float64)
     settled: Floats = used - total + total[..., -1:]
@@ -172,7 +172,7 @@ def without_moves(used: NDArray[Any], moved: NDArray[Any]) -> Floats:
 
 
 def _alike(c: Columns) -> tuple[NDArray[Any], History] | None:
-    """The whole table as it is, if it is in order and all disks have the same even times."""
+    """The whole table unchanged, if it is sorted and all disks have the same even times."""
     rows = len(c.disk)
     each = int((c.disk != c.disk[0]).argmax()) or rows if rows else 0
     if each < 2 or rows % each:
@@ -195,7 +195,7 @@ def _alike(c: Columns) -> tuple[NDArray[Any], History] | None:
 
 
 def _sorted(c: Columns) -> Columns:
-    """By disk and time."""
+    """Sort by disk and time."""
     order = np.lexsort((c.t, c.disk))
     append = None if c.append is None else c.append[order]
     return Columns(c.disk[order], c.t[order], c.used[order], c.capacity[order], append)

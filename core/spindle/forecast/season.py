@@ -1,4 +1,4 @@
-"""The shape of the day and of the week, as far as there is enough history to believe it."""
+"""The daily and weekly pattern, as far as the history supports it."""
 
 from typing import Final
 
@@ -8,17 +8,17 @@ from spindle.forecast.history import Floats
 
 DAY_SLOTS: Final = 24
 WEEK_SLOTS: Final = 168
-_LEAST: Final = 0.05  # of the mean: even the quietest hour has this much
+_LEAST: Final = 0.05  # minimum share of the mean in any hour
 
 
 def profile(flow: Floats) -> Floats:
-    """Shape of what flows by slot: (disks, 168) with two weeks of history, (disks, 24) with two days, else (disks, 1).
+    """Pattern of a flow by slot: shape (disks, 168) with two weeks of history, (disks, 24) with two days, else (disks, 1).
 
-    Mean 1. Slot k is the k-th hour after now (and after now less whole periods). A shape is believed only as far as the
-    periods agree with each other: James and Stein's shrinkage, towards the day's shape for the week's, and flat for the day's.
+    The mean is 1. Slot k is the k-th hour after now (and after now minus whole periods). A pattern counts only as far as the
+    periods agree: James-Stein shrinkage of the weekly pattern towards the daily one, and of the daily one towards a flat one.
 
     Args:
-        flow: bytes in each hour, none negative, the last one ending now, (disks, hours).
+        flow: non-negative bytes in each hour, the last one ending now, shape (disks, hours).
     """
     disks, count = flow.shape
     if count < 2 * DAY_SLOTS:
@@ -38,9 +38,7 @@ def _shape(flow: Floats, slots: int, prior: Floats) -> Floats:
     middle = np.median(x, axis=1)
     within = (np.abs(x - middle[:, None, :]).sum(axis=1) / (periods - 1)).mean(axis=1)
     signal = middle - prior
-    noise = (
-        1.6 * within**2 / periods
-    )  # 1.25 for absolute deviations squared, times the median's own inefficiency
+    noise = 1.6 * within**2 / periods  # 1.25² for absolute deviations, times the median's inefficiency
     share = 1.0 - np.divide(
         noise, (signal**2).mean(axis=1), out=np.ones(disks), where=(signal**2).mean(axis=1) > 0
     )
@@ -55,7 +53,7 @@ def _fair(shape: Floats) -> Floats:
 
 
 def tiled(shape: Floats, count: int) -> Floats:
-    """The shape of the last ``count`` bins, the last one ending now."""
+    """The pattern of the last ``count`` bins, the last one ending now."""
     slots = shape.shape[1]
     if slots == 1:
         return np.broadcast_to(shape, (len(shape), count))

@@ -1,4 +1,4 @@
-"""The rate that holds now: growth without what happens once, over the longest time that tells one story."""
+"""The current rate: growth without one-time events, over the longest consistent period."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,31 +8,31 @@ import numpy as np
 from spindle.forecast.history import DAY, HOUR, Bins, Bools, Floats
 from spindle.forecast.season import profile, tiled
 
-_ONCE: Final = 0.4  # of all that ever went: a drop of this share did not come from retention
-_TOOTH: Final = 0.7  # of a drop must have come since the one before it
-_LULL: Final = 6  # hours: what is over sooner is a burst, no trend
-_MUCH: Final = 2.0  # times what goes on before and after it
-_NOISE: Final = 4.0  # times what one hour usually differs from the next
+_ONCE: Final = 0.4  # share of all bytes that were ever freed: a drop this large did not come from retention
+_TOOTH: Final = 0.7  # share of a drop that must have been added since the previous drop
+_LULL: Final = 6  # hours: anything shorter is a burst, not a trend
+_MUCH: Final = 2.0  # factor over the rate before and after it
+_NOISE: Final = 4.0  # factor over the usual difference between consecutive hours
 _SURE: Final = 2.5  # standard errors
-_GROWTH: Final = 4 / 3  # of the windows compared
+_GROWTH: Final = 4 / 3  # growth factor of the compared windows
 _SHORTEST: Final = 3  # bins
-_CALM: Final = 1.5  # times the noise of shorter windows: so much may that of a longer one be
-_FEW: Final = 4.0  # bins: so much more may the noise be than so few show
+_CALM: Final = 1.5  # maximum noise of a longer window, as a factor of that of shorter ones
+_FEW: Final = 4.0  # bins: correction for noise estimated from few bins
 _TINY: Final = 1e-9
-_DAYS: Final = 3  # before days tell how long unrest lasts
-_SLOW: Final = 4.0  # times: not more is believed of how long unrest lasts
-_SOME: Final = 1e-3  # of what is put: less that is taken is no flow
+_DAYS: Final = 3  # minimum number of days to estimate how long fluctuations persist
+_SLOW: Final = 4.0  # maximum factor for persistent fluctuations
+_SOME: Final = 1e-3  # share of the added bytes: fewer freed bytes are ignored
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """What flows.
+    """Properties of a flow.
 
     Attributes:
-        shortest: window in bins that says anything.
-        loose: share of the rate that counts as no change: an error of the season's shape.
-        rare: comes in large pieces, so that hours without any say nothing.
-        back: so many windows before the longest that agrees is the one that counts: it may reach over a change.
+        shortest: shortest significant window in bins.
+        loose: share of the rate that counts as no change, because of errors of the seasonal pattern.
+        rare: occurs in large pieces, so that hours without any are not significant.
+        back: how many windows before the longest consistent one to use, because that one may span a change.
     """
 
     shortest: int
@@ -42,20 +42,22 @@ class _Kind:
 
 
 _PUT: Final = _Kind(shortest=_SHORTEST, loose=0.04, rare=False)
-_EARLY: Final = _Kind(shortest=6, loose=0.45, rare=False, back=3)  # no day was seen: nights are quiet
+_EARLY: Final = _Kind(
+    shortest=6, loose=0.45, rare=False, back=3
+)  # less than a day of history: nights are quiet
 _TAKEN: Final = _Kind(shortest=24, loose=0.3, rare=True, back=2)
 
 
 @dataclass(frozen=True)
 class Trend:
-    """What goes on, and how sure that is; all (disks,) but the first.
+    """The trend and its uncertainty; all of shape (disks,) except the first.
 
     Attributes:
-        flow: bytes per second in each slot of the season, the one that comes next first, (disks, slots).
+        flow: bytes per second in each slot of the season, starting with the next one, shape (disks, slots).
         error: standard error of its mean.
-        spread: standard deviation of the growth of a bin, as a rate.
-        burst: bytes that a burst which may still go on has brought so far.
-        age: seconds that it has lasted; 0 for none.
+        spread: standard deviation of a bin's growth, as a rate.
+        burst: bytes added so far by a burst that may still continue.
+        age: duration of that burst in seconds; 0 without a burst.
         width: seconds of a bin (one number).
     """
 
@@ -70,21 +72,21 @@ class Trend:
 def trend(bins: Bins) -> Trend:
     """The trend of each disk.
 
-    Where it is known what is appended, that and what is taken away again (by retention, most of all) go on each at its own
-    rate and with its own season: use that stands still on average may rise and fall by much.
+    If the appended bytes are known, appended and freed bytes (mainly by retention) are modelled separately, each with its own
+    rate and season: usage that is constant on average may still fluctuate a lot.
     """
     growth, counts = _without_drops(bins.growth)
     return _hourly(bins, growth, counts) if bins.hourly else _early(bins, growth, counts)
 
 
 def _early(bins: Bins, growth: Floats, counts: Bools) -> Trend:
-    """The trend where there is less than a day of history."""
+    """The trend with less than a day of history."""
     along = counts.astype(np.float64)
     windows = _windows(growth.shape[1], _EARLY.shortest)
     rate, error, spread, _ = _steady(np.where(counts, growth, 0.0), along, windows, _EARLY)
     whole = _between_peaks(growth, counts)
     rows = np.flatnonzero((whole != counts).any(axis=1))
-    if len(rows):  # part of a tooth looks like a trend
+    if len(rows):  # a part of a tooth looks like a trend
         values = np.where(whole[rows], growth[rows], 0.0)
         rate[rows], error[rows], spread[rows], _ = _steady(
             values, whole[rows].astype(np.float64), windows[-1:], _EARLY
@@ -94,7 +96,7 @@ def _early(bins: Bins, growth: Floats, counts: Bools) -> Trend:
 
 
 def _hourly(bins: Bins, growth: Floats, counts: Bools) -> Trend:
-    """The trend where there is a day of history or more: what is put, less what is taken where anything is."""
+    """The trend with a day of history or more: added bytes minus freed bytes."""
     count = growth.shape[1]
     gross = bins.append if bins.append is not None else np.maximum(growth, 0.0)
     season = profile(gross)
@@ -116,7 +118,7 @@ def _hourly(bins: Bins, growth: Floats, counts: Bools) -> Trend:
 
 
 def _part(values: Floats, counts: Bools, shape: Floats, kind: _Kind) -> tuple[Floats, Floats, Floats, Floats]:
-    """Bytes an hour in each slot, the error of their mean, the hours that it has held, and what it leaves over."""
+    """Bytes per hour in each slot, the error of their mean, the hours for which it has held, and the residuals."""
     along = np.where(counts, tiled(shape, values.shape[1]), 0.0)
     values = np.where(counts, values, 0.0)
     windows = _windows(values.shape[1], kind.shortest if shape.shape[1] > 1 else round(DAY / HOUR))
@@ -125,13 +127,13 @@ def _part(values: Floats, counts: Bools, shape: Floats, kind: _Kind) -> tuple[Fl
 
 
 def _unrest(left: Floats, held: Floats) -> tuple[Floats, Floats]:
-    """Spread of what the trend leaves over, as of hours that know nothing of each other, and how much more errors are.
+    """Spread of the residuals as if hours were independent, and the factor by which errors are larger because they are not.
 
-    Hours do know of each other: what is too much in one is so in the next. So whole days tell, where there are some.
+    Consecutive hours are correlated: an excess in one continues in the next. So whole days are used, if there are enough.
 
     Args:
-        left: bytes of each hour that the trend does not explain, (disks, hours).
-        held: hours, up to now, for which the trend has held, (disks,).
+        left: residual bytes of each hour, shape (disks, hours).
+        held: hours up to now for which the trend has held, shape (disks,).
     """
     days = left.shape[1] // 24
     left = left[:, left.shape[1] - 24 * days :].reshape(len(left), days, 24)
@@ -145,12 +147,12 @@ def _unrest(left: Floats, held: Floats) -> tuple[Floats, Floats]:
 
 
 def _without_drops(growth: Floats) -> tuple[Floats, Bools]:
-    """Growth without single drops (a topic deleted, replicas that went), and which bins count."""
+    """Growth without one-time drops (a deleted topic, moved replicas), and the bins that count."""
     drops = np.maximum(-growth, 0.0)
     total = drops.sum(axis=1, keepdims=True)
     once = (drops > _ONCE * total) & (drops > 0)
     once &= ~_teeth(growth, drops, once)[:, None]
-    once[:, :-1] |= once[:, 1:]  # the peak before a drop comes early in its bin
+    once[:, :-1] |= once[:, 1:]  # the peak before a drop is early in its bin
     filled = growth.copy()
     for k in np.flatnonzero(once.any(axis=0)).tolist():
         filled[:, k] = np.where(once[:, k], filled[:, k - 1] if k else 0.0, filled[:, k])
@@ -158,7 +160,7 @@ def _without_drops(growth: Floats) -> tuple[Floats, Bools]:
 
 
 def _teeth(growth: Floats, drops: Floats, large: Bools) -> Bools:
-    """Where two large drops are a saw's: the second took about what had come since the first, (disks,)."""
+    """Disks whose two large drops form a saw-tooth: the second one freed about as much as was added since the first; shape (disks,)."""
     rows = np.arange(len(growth))
     first, last = large.argmax(axis=1), growth.shape[1] - 1 - large[:, ::-1].argmax(axis=1)
     up = np.cumsum(np.maximum(growth, 0.0), axis=1)
@@ -167,7 +169,7 @@ def _teeth(growth: Floats, drops: Floats, large: Bools) -> Bools:
 
 
 def _between_peaks(growth: Floats, counts: Bools) -> Bools:
-    """Only whole teeth of a saw count, from the first drop to the last: in a short history a part of one looks like a trend."""
+    """Count only whole teeth of a saw-tooth, from the first drop to the last: in a short history a part of a tooth looks like a trend."""
     drop = (growth < 0) & counts
     place = np.arange(growth.shape[1])
     first = np.where(drop, place, growth.shape[1]).min(axis=1)[:, None]
@@ -177,7 +179,7 @@ def _between_peaks(growth: Floats, counts: Bools) -> Bools:
 
 
 def _without_bursts(growth: Floats, season: Floats) -> tuple[Floats, Floats, Floats]:
-    """Growth capped to what lasts, the bytes above it in a burst that is under way, and the bins that this has lasted."""
+    """Growth capped to the lasting level, the bytes above it in a current burst, and the burst's duration in bins."""
     level = np.maximum(growth / season, 0.0)
     capped, burst, age = growth.copy(), np.zeros(len(growth)), np.zeros(len(growth))
     rows = np.flatnonzero(level.max(axis=1) > _MUCH * level.mean(axis=1))
@@ -187,13 +189,13 @@ def _without_bursts(growth: Floats, season: Floats) -> tuple[Floats, Floats, Flo
 
 
 def _capped(growth: Floats, season: Floats, level: Floats) -> tuple[Floats, Floats, Floats]:
-    """The same for disks that may have seen bursts. What lasts is the highest level held for longer than a lull."""
+    """The same for disks that may have had bursts. The lasting level is the highest one held for longer than a lull."""
     lasting = _opened(level, _LULL + 1)
     noise = np.median(np.abs(np.diff(level, axis=1)), axis=1, keepdims=True)
     over = level > _MUCH * lasting + _NOISE * noise
     capped = np.where(over, np.minimum(growth, lasting * season), growth)
     gone = growth - capped
-    # What burst in has gone, or will: drops that answer bursts go the same way.
+    # Bytes of a burst are freed sooner or later; drops that follow bursts are treated the same way.
     total = np.maximum(-capped, 0.0).sum(axis=1, keepdims=True)
     answered = np.divide(gone.sum(axis=1, keepdims=True), total, out=np.zeros_like(total), where=total > 0)
     capped = np.where(capped < 0, capped * np.maximum(1.0 - answered, 0.0), capped)
@@ -202,7 +204,7 @@ def _capped(growth: Floats, season: Floats, level: Floats) -> tuple[Floats, Floa
 
 
 def _opened(level: Floats, width: int) -> Floats:
-    """Each bin's highest level that is held for ``width`` bins around it."""
+    """For each bin the highest level that is held for ``width`` bins around it."""
     count = level.shape[1]
     if count < width:
         return level
@@ -213,7 +215,7 @@ def _opened(level: Floats, width: int) -> Floats:
 
 
 def _running(pick: np.ufunc, values: Floats, width: int) -> Floats:
-    """Least or greatest of each ``width`` neighbours, by doubling."""
+    """Minimum or maximum of each ``width`` neighbours, by doubling."""
     done = 1
     while done < width:
         more = min(done, width - done)
@@ -223,7 +225,7 @@ def _running(pick: np.ufunc, values: Floats, width: int) -> Floats:
 
 
 def _windows(count: int, shortest: int) -> list[int]:
-    """Lengths in bins of the windows that end now and are compared, the shortest first."""
+    """Lengths in bins of the compared windows, which all end now, shortest first."""
     lengths = []
     length = float(shortest)
     while length < count:
@@ -235,15 +237,15 @@ def _windows(count: int, shortest: int) -> list[int]:
 def _steady(
     growth: Floats, season: Floats, windows: list[int], kind: _Kind
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Rate over the longest window that agrees with all shorter ones, its error, the spread, all of a bin, and the window.
+    """Rate over the longest window consistent with all shorter ones, its error and the spread, all per bin, and the window.
 
-    Each window gives an interval, and windows agree up to the one with which all intervals have a point in common
-    (Goldenshluger and Nemirovski). That one may just reach over a change, so it is one before it that counts.
+    Each window gives an interval; windows are consistent as long as all intervals have a common point
+    (Goldenshluger and Nemirovski). The longest one may just span a change, so one before it is used.
     """
     starts = [growth.shape[1] - length for length in reversed(windows)]
 
     def over(values: Floats) -> Floats:
-        """Sums over each window, the shortest first."""
+        """Sums over each window, shortest first."""
         return np.cumsum(np.add.reduceat(values, starts, axis=1)[:, ::-1], axis=1)
 
     weight = np.maximum(over(season), _TINY)
@@ -252,7 +254,7 @@ def _steady(
     squares = over(growth**2) - 2 * mean * over(growth * season) + mean**2 * over(season**2)
     sigma = np.sqrt(np.maximum(squares, 0.0) / np.maximum(number - 1, 1.0))
     if not kind.rare:
-        # A window that reaches over a change must not excuse itself by the noise that the change is.
+        # A window that spans a change must not appear consistent because the change increases its noise.
         calm = np.minimum.accumulate(sigma * (1 + _FEW / number), axis=1)
         sigma[:, 1:] = np.minimum(sigma[:, 1:], _CALM * calm[:, :-1])
     wrong = sigma * np.sqrt(number) / weight

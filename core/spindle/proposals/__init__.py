@@ -1,5 +1,5 @@
-"""What becomes of a KafkaRebalance: who may approve it, when it is carried out, what of it still holds, and how it ends.
+"""The lifecycle of a KafkaRebalance: approval, execution, validity of its moves, and end.
 
-Pure. Moves are handed to the one executor (`spindle.moves`), which has the last word on each; what has become of each stands in the
-KafkaRebalance's own status and in Kafka, so an operator that dies anywhere is followed by one that goes on from there.
+Pure functions. Moves are handed to the executor (`spindle.moves`), which decides on each. The state of each move is in the
+KafkaRebalance's status and in Kafka, so that another operator can continue at any point.
 """

@@ -1,4 +1,4 @@
-"""Who approves a proposal: a person by its hash, or the rules of the KafkaCluster by what it costs."""
+"""Approval of a proposal: by a user with its hash, or by the KafkaCluster's rules based on its cost."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ class Approval:
     """Whether a proposal is approved.
 
     Attributes:
-        by: ``person`` or ``rule``; None for nobody.
-        why_not: why the rules do not approve it, as a sentence; empty where they were not asked.
+        by: ``person`` or ``rule``; None if not approved.
+        why_not: why the rules do not approve it, as a sentence; empty if they were not evaluated.
     """
 
     by: str | None
@@ -25,18 +25,18 @@ class Approval:
 
 
 def approval(proposal: Proposal, rules: Rebalance, bytes_per_second: int) -> Approval:
-    """Who has approved a proposal. What it costs is counted here, not taken from what it says of itself.
+    """Whether a proposal is approved. Its cost is computed here and not taken from the proposal.
 
     Args:
-        proposal: one that is understood.
+        proposal: a valid proposal.
         rules: ``spec.rebalance`` of its cluster.
-        bytes_per_second: what one broker may send, take, and copy between its disks.
+        bytes_per_second: limit for a broker's sending, receiving, and copying between its disks.
     """
     approved = proposal.spec.approved if proposal.spec is not None else None
     if approved is not None and approved == proposal.hash:
         return Approval(PERSON)
     if approved is not None:
-        # The API server refuses this; where its rules are not those of this version, it is said here.
+        # The API server rejects this; reported here in case its validation rules are of an older version.
         return Approval(
             None,
             f"spec.approved is not the hash of this proposal: that is {proposal.hash}. Copy spec.inputHash.",
@@ -60,7 +60,7 @@ def approval(proposal: Proposal, rules: Rebalance, bytes_per_second: int) -> App
 
 
 def seconds_needed(moves: Sequence[Move], bytes_per_second: int) -> float:
-    """How long moves take at least: what the busiest broker takes, and what it copies inside, each at this rate."""
+    """Minimum duration of moves: transfers of the busiest broker and copies between its dirs, each at this rate."""
     taken: dict[int, int] = defaultdict(int)
     inside: dict[int, int] = defaultdict(int)
     for move in moves:

@@ -1,7 +1,7 @@
-"""Whether a move of a proposal still holds, by one look at Kafka: begin it, wait with it, or leave it out.
+"""Whether a move of a proposal is still valid according to Kafka's state: start it, let it wait, or drop it.
 
-The same rules that the executor asks before it begins anything, in the same words. What differs is what follows: the executor tries again
-in each pass; a proposal is made from what was so then, so a move is left out for good once what it was planned on is no more.
+Uses the same rules and messages as the executor. The consequence differs: the executor retries in
+each pass, but a proposal was made from a past state, so a move is dropped permanently if that state no longer holds.
 """
 
 from collections.abc import Collection
@@ -16,14 +16,14 @@ from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex
 from spindle.moves.limits import Limits
 
-_GROWN: Final = 1.25  # of the planned size
-_GROWN_LEAST: Final = 256 * 2**20  # bytes by which it may grow in any case
+_GROWN: Final = 1.25  # factor of the planned size
+_GROWN_LEAST: Final = 256 * 2**20  # bytes of growth that are always accepted
 
 
 class CheckResult(Enum):
-    """What is to be done with a move."""
+    """What to do with a move."""
 
-    ARRIVED = auto()  # its replica stands where it should
+    ARRIVED = auto()  # its replica is on the target dir
     GO = auto()
     WAIT = auto()
     DROP = auto()
@@ -31,10 +31,10 @@ class CheckResult(Enum):
 
 @dataclass(frozen=True)
 class CheckedMove:
-    """What became of the question.
+    """Result of the check of one move.
 
     Attributes:
-        refusal: why it waits or is left out.
+        refusal: why it waits or is dropped.
     """
 
     answer: CheckResult
@@ -54,15 +54,15 @@ def check(
     *,
     room_may_come: bool,
 ) -> CheckedMove:
-    """Ask every rule about a move that is not in motion.
+    """Check a move that is not running against every rule.
 
     Args:
-        look: what Kafka says; brokers and partitions are known.
-        move: as it was planned.
-        limits: of the executor.
-        incoming: what is on its way to each dir.
-        given_up: (topic, partition, broker) of replicas that left their assignment for a while.
-        room_may_come: something of ours is in motion or about to be deleted, so a dir that is too full may have room soon.
+        look: Kafka's state; brokers and partitions are known.
+        move: the planned move.
+        limits: limits of the executor.
+        incoming: bytes that are being copied to each dir.
+        given_up: (topic, partition, broker) of replicas that were removed from their assignment temporarily.
+        room_may_come: a move is running or a replica is about to be deleted, so a full dir may have space soon.
     """
     partition = look.partitions.get(move.key)
     if partition is None:
@@ -78,7 +78,7 @@ def check(
 
 
 def arrived(look: KafkaIndex, move: Move, partition: Partition) -> bool:
-    """Whether a move's replica stands on its chosen dir, and the one that it replaces is gone."""
+    """Whether a move's replica is on its target dir and the replica that it replaces is gone."""
     if move.target not in partition.replicas or move.target in partition.adding:
         return False
     if not move.within and move.source in partition.replicas:
@@ -88,7 +88,7 @@ def arrived(look: KafkaIndex, move: Move, partition: Partition) -> bool:
 
 
 def _stands(look: KafkaIndex, move: Move, partition: Partition) -> CheckedMove | None:
-    """Whether the replica is still what was planned with: where it was, and about as large."""
+    """Whether the replica is still as planned: in the same place and of about the same size."""
     source = move.target if move.source is None else move.source
     if source not in partition.replicas or (not move.within and move.target in partition.replicas):
         return _drop(
@@ -109,7 +109,7 @@ def _stands(look: KafkaIndex, move: Move, partition: Partition) -> CheckedMove |
             move,
             f"{move.name} is now on {stands.path} of broker {source}, not on {move.from_dir}.",
         )
-    # Its own: another replica of the partition may be larger.
+    # The size of this replica; another replica of the partition may be larger.
     size = stands.replicas[move.key]
     if size > max(_GROWN * move.bytes, move.bytes + _GROWN_LEAST):
         return _drop(
@@ -130,7 +130,7 @@ def _may(
     *,
     room_may_come: bool,
 ) -> CheckedMove:
-    """The executor's rules: those that another look may answer otherwise let it wait, the others leave it out."""
+    """The executor's rules: refusals that may be temporary let it wait, the others drop it."""
     if move.target not in look.brokers:
         return _drop("TargetGone", move, f"Broker {move.target}, the target of {move.name}, does not exist.")
     if not look.up(move.target):

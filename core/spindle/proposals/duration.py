@@ -1,6 +1,6 @@
-"""How long a proposal may be carried out: the time in which it could go on, against ``spec.rebalance.maxDurationMinutes``.
+"""The time limit for executing a proposal: active time compared with ``spec.rebalance.maxDurationMinutes``.
 
-An estimate is made at full speed. Brokers that are busy are spared, so it may take much longer; who set a limit means the time that passes.
+The estimate assumes full speed. Busy brokers are throttled, so execution may take much longer; the limit applies to the elapsed time.
 """
 
 from typing import Final
@@ -10,17 +10,17 @@ from spindle.proposals.approval import seconds_needed
 from spindle.proposals.lifecycle import PERSON
 from spindle.proposals.proposal import Proposal
 
-AWAY: Final = 300.0  # seconds without a write after which nobody has looked: one that goes on is written every quarter of a minute
+AWAY: Final = 300.0  # seconds without a status write after which the operator counts as down; an executing proposal is written every quarter of a minute
 
 
 def carried_out(before: float, written: float | None, now: float, *, going: bool) -> float:
-    """Seconds for which it has been carried out by now.
+    """Seconds for which it has been executing.
 
     Args:
-        before: those that were on record with the last write of its status.
-        written: when that was, in seconds since the epoch; None for never.
+        before: seconds recorded with the last write of its status.
+        written: time of that write in seconds since the epoch; None for never.
         now: seconds since the epoch.
-        going: by that write, moves could begin: no window was closed, and its time was not over.
+        going: whether moves could start according to that write: no closed window, and time left.
     """
     if not going or written is None or not 0 <= now - written <= AWAY:
         return before
@@ -30,10 +30,10 @@ def carried_out(before: float, written: float | None, now: float, *, going: bool
 def allowed(
     proposal: Proposal, rules: Rebalance, bytes_per_second: int, approved_by: str | None
 ) -> float | None:
-    """Seconds for which it may be carried out; None for any time.
+    """Seconds for which it may execute; None for no limit.
 
-    The limit holds whoever approved it. Only what a person approved although it takes longer at full speed already is not bound by it: that
-    person wanted it all the same.
+    The limit applies regardless of who approved it. Exception: a proposal that a user approved although it exceeds the limit even at full
+    speed is not limited.
 
     Args:
         proposal: one that is understood.
@@ -50,11 +50,11 @@ def allowed(
 
 
 def too_long(ran: float, limit: float | None) -> str:
-    """Why nothing more of it may begin, as a sentence; empty if its time is not over.
+    """Why no further move may start, as a sentence; empty if there is time left.
 
     Args:
-        ran: seconds for which it has been carried out.
-        limit: seconds for which it may be.
+        ran: seconds for which it has been executing.
+        limit: seconds for which it may execute.
     """
     if limit is None or ran < limit:
         return ""

@@ -1,6 +1,6 @@
-"""The life of a proposal: one function from what is known of it to what it is next, and why.
+"""The phases of a proposal: a function from the facts to its next phase, with the reason.
 
-Everything that changes a proposal's phase stands here. Whoever carries it out asks this first, in each pass.
+All changes of a proposal's phase are decided here. The execution calls it first in each pass.
 """
 
 from dataclasses import dataclass
@@ -10,20 +10,22 @@ from spindle.cluster.waiting import counted
 from spindle.proposals.proposal import ProposalPhase
 from spindle.proposals.windows import ALWAYS, WindowState
 
-TRANSIENT_SECONDS: Final = 1800.0  # for which a trouble may last before what is being carried out ends for it
+TRANSIENT_SECONDS: Final = (
+    1800.0  # seconds for which a problem may last before it stops an executing proposal
+)
 PERSON: Final = "person"
 RULE: Final = "rule"
 
 
 @dataclass(frozen=True)
 class ProposalProblem:
-    """Why nothing may be balanced now: something else comes first.
+    """Why nothing may be balanced now: something else has priority.
 
     Attributes:
         reason: CamelCase.
         message: a sentence.
-        unblocked_by: what ends it.
-        lasts: whether it will not pass by itself: replicas are being made anew elsewhere, so what was planned on is no more.
+        unblocked_by: what resolves it.
+        lasts: whether it is permanent: replicas are being re-replicated elsewhere, so the planned state no longer exists.
     """
 
     reason: str
@@ -34,26 +36,26 @@ class ProposalProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class ProposalFacts:
-    """What is known of a proposal.
+    """The facts about a proposal.
 
     Attributes:
-        phase: as it is on record.
-        problem: why it cannot be carried out by anybody, as a clause; empty if it can.
-        approved_by: ``person`` or ``rule``; None while nobody has approved it.
-        began_by: who had approved it when it was begun, by its record.
-        not_by_rule: why the rules do not approve it, as a sentence; empty where none were asked.
-        expired: its time is over.
-        stop: a person wants it to end.
-        newer: a proposal that was made later.
-        executing: another proposal that is being carried out.
-        obstacle: what comes first.
-        troubled: seconds for which it has been in the way.
-        window: how the maintenance windows stand.
-        too_long: why its time is over, as a sentence; empty if it is not.
-        waiting, moving: moves that have not begun, and those in motion.
-        done, dropped: moves that have ended.
-        leading: partitions whose new leader is waited for.
-        unled: partitions that another broker is to lead, and could, and does not.
+        phase: the recorded phase.
+        problem: why it can never be executed, as a clause; empty if it can.
+        approved_by: ``person`` or ``rule``; None if not approved.
+        began_by: who had approved it at its start, from its record.
+        not_by_rule: why the rules do not approve it, as a sentence; empty if they were not evaluated.
+        expired: it has expired.
+        stop: a user has stopped it.
+        newer: a later proposal.
+        executing: another proposal that is executing.
+        obstacle: what has priority.
+        troubled: seconds for which the obstacle has lasted.
+        window: state of the maintenance windows.
+        too_long: why its time limit is exceeded, as a sentence; empty if it is not.
+        waiting, moving: number of moves that have not started, and of running moves.
+        done, dropped: number of completed and of dropped moves.
+        leading: partitions whose new leader is not elected yet.
+        unled: partitions whose planned leader could lead but does not.
     """
 
     phase: ProposalPhase
@@ -78,18 +80,18 @@ class ProposalFacts:
 
     @property
     def left(self) -> int:
-        """Moves that have not ended: with ``done`` and ``dropped`` these are all."""
+        """Number of unfinished moves; with ``done`` and ``dropped`` these are all."""
         return self.waiting + self.moving
 
 
 @dataclass(frozen=True)
 class ProposalStep:
-    """What a proposal is next.
+    """The next phase of a proposal.
 
     Attributes:
-        reason: CamelCase, for the event of a change and for what is waited for.
+        reason: CamelCase, for the event of a change and for the wait.
         message: a sentence.
-        unblocked_by: what it waits for; empty if for nothing.
+        unblocked_by: what resolves the wait; empty if it does not wait.
     """
 
     phase: ProposalPhase
@@ -99,7 +101,7 @@ class ProposalStep:
 
 
 def next_step(facts: ProposalFacts) -> ProposalStep:
-    """What a proposal is next: at most one step from where it was."""
+    """The next phase of a proposal, at most one step from its current one."""
     if facts.phase.over:
         return ProposalStep(facts.phase, str(facts.phase), "")
     if facts.problem:
@@ -112,7 +114,7 @@ def next_step(facts: ProposalFacts) -> ProposalStep:
 
 
 def _before(facts: ProposalFacts) -> ProposalStep:
-    """A proposal that was not begun."""
+    """A proposal that has not started."""
     if facts.stop:
         return ProposalStep(ProposalPhase.STOPPED, "StoppedByUser", "It was stopped before it started.")
     if facts.newer is not None:
@@ -135,7 +137,7 @@ def _before(facts: ProposalFacts) -> ProposalStep:
 
 
 def _approved(facts: ProposalFacts) -> ProposalStep:
-    """One that is begun now, or waits for what is in its way. Its moves follow when it is on record that it was begun."""
+    """An approved proposal, which starts now or waits. Its moves start when its start is recorded."""
     if facts.executing is not None:
         return ProposalStep(
             ProposalPhase.APPROVED,
@@ -201,7 +203,7 @@ def _executing(facts: ProposalFacts) -> ProposalStep:
 
 
 def _time_over(facts: ProposalFacts) -> ProposalStep:
-    """One that took too long. What is in motion lands, as when a window closes: giving it up would waste what was copied."""
+    """A proposal that exceeded its time limit. Running moves finish, as when a window closes: cancelling them would waste the copied data."""
     if facts.moving:
         return ProposalStep(
             ProposalPhase.EXECUTING,

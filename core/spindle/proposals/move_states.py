@@ -1,6 +1,6 @@
-"""What has become of each move: one letter a move, in order, as ``status.outcomes`` has it.
+"""The state of each move: one character per move, in order, as in ``status.outcomes``.
 
-Two thousand letters stand in the status; so a move that is over stays so, whatever is done to its replica later.
+The status holds two thousand characters; a finished move stays finished, whatever happens to its replica later.
 """
 
 from typing import Final
@@ -14,21 +14,21 @@ OVER: Final = frozenset((DONE, DROPPED))
 
 
 def read_move_states(text: str | None, moves: int) -> tuple[str, ...]:
-    """Marks on record; what is missing or not understood is waiting, so it is looked at again.
+    """Read the recorded states; missing or unknown ones count as waiting, so that they are checked again.
 
     Args:
         text: ``status.outcomes``.
-        moves: how many there are.
+        moves: number of moves.
     """
     found = [mark if mark in _ALL else WAITING for mark in (text or "")[:moves]]
     return (*found, *(WAITING,) * (moves - len(found)))
 
 
 def given_up(marks: tuple[str, ...]) -> tuple[str, ...]:
-    """Marks of a proposal that is over: what was in motion is withdrawn, so it was not done."""
+    """States of a finished proposal: running moves are cancelled, so they were not done."""
     return tuple(WAITING if mark == MOVING else mark for mark in marks)
 
 
 def write_move_states(marks: tuple[str, ...] | list[str]) -> str:
-    """For ``status.outcomes``."""
+    """Encode the states for ``status.outcomes``."""
     return "".join(marks)

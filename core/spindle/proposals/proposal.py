@@ -1,4 +1,4 @@
-"""One KafkaRebalance, read."""
+"""One KafkaRebalance, parsed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from spindle.api import rebalance as api
 from spindle.moves.journal import Move
 from spindle.proposals.move_states import read_move_states
 
-REASON: Final = "rebalance"  # of a proposal's moves in the executor's journal
+REASON: Final = "rebalance"  # reason of a proposal's moves in the executor's journal
 
 
 class ProposalPhase(StrEnum):
-    """Where a proposal is in its life."""
+    """Phases of a proposal."""
 
     PROPOSED = "Proposed"
     APPROVED = "Approved"
@@ -29,11 +29,11 @@ class ProposalPhase(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more becomes of it."""
+        """Whether the proposal is finished."""
         return self not in (ProposalPhase.PROPOSED, ProposalPhase.APPROVED, ProposalPhase.EXECUTING)
 
 
-# What may follow on what; everything else never happens.
+# The permitted transitions.
 NEXT: Final[Mapping[ProposalPhase, frozenset[ProposalPhase]]] = {
     ProposalPhase.PROPOSED: frozenset(
         (
@@ -62,11 +62,11 @@ NEXT: Final[Mapping[ProposalPhase, frozenset[ProposalPhase]]] = {
 
 @dataclass(frozen=True)
 class Proposal:
-    """One KafkaRebalance as it stands.
+    """One KafkaRebalance in its current state.
 
     Attributes:
         raw: the object.
-        spec: None if this version does not understand it; ``problem`` says why then.
+        spec: None if this version cannot parse it; then ``problem`` says why.
     """
 
     raw: Mapping[str, Any]
@@ -85,65 +85,65 @@ class Proposal:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """Its status as it stands."""
+        """Its current status."""
         return self.raw.get("status") or {}
 
     @property
     def phase(self) -> ProposalPhase:
-        """Where it is by its own record; one without any has just been made."""
+        """Its recorded phase; Proposed if it has none yet."""
         try:
             return ProposalPhase(self.status.get("phase") or ProposalPhase.PROPOSED)
         except ValueError:
-            return ProposalPhase.FAILED  # a word of another version: nothing is done about it
+            return ProposalPhase.FAILED  # a phase of another version: the proposal is left unchanged
 
     @property
     def deleting(self) -> bool:
-        """Whether it is on its way out."""
+        """Whether it is being deleted."""
         return bool(self.raw["metadata"].get("deletionTimestamp"))
 
     @property
     def age(self) -> tuple[str, str]:
-        """What proposals are ordered by: when it was made, then its name."""
+        """Sort key of proposals: creation time, then name."""
         return str(self.raw["metadata"].get("creationTimestamp") or ""), self.name
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
-        """Its moves as the executor takes them."""
+        """Its moves in the executor's format."""
         return tuple(_move(move) for move in self.spec.moves) if self.spec is not None else ()
 
     @cached_property
     def waves(self) -> tuple[int, ...]:
-        """The wave of each move; 0 where it names none."""
+        """The wave of each move; 0 if it has none."""
         return tuple(move.wave or 0 for move in self.spec.moves) if self.spec is not None else ()
 
     @cached_property
     def marks(self) -> tuple[str, ...]:
-        """What has become of each move, by its record."""
+        """The recorded state of each move."""
         return read_move_states(self.status.get("outcomes"), len(self.moves))
 
     @property
     def dropped(self) -> tuple[Mapping[str, Any], ...]:
-        """What was left out so far, as the status has it."""
+        """Moves dropped so far, in the format of the status."""
         return tuple(self.status.get("dropped") or ())
 
     @property
     def leaders(self) -> tuple[api.Lead, ...]:
-        """Partitions that are to have another preferred leader."""
+        """Partitions whose preferred leader changes."""
         return tuple(self.spec.leaders or ()) if self.spec is not None else ()
 
     @property
     def hash(self) -> str:
-        """What its approval has to say."""
+        """The hash that an approval must contain."""
         return self.spec.input_hash if self.spec is not None else ""
 
     @property
     def bytes(self) -> int:
-        """Bytes of all its moves, as they were planned."""
+        """Planned bytes of all its moves."""
         return sum(move.bytes for move in self.moves)
 
 
 def read_proposal(raw: Mapping[str, Any]) -> Proposal:
-    """Read one object; one that is not understood stays readable as far as its metadata and status go."""
+    """Parse one object; of an invalid one the metadata and status remain readable."""
     try:
         return Proposal(raw, api.KafkaRebalanceSpec.model_validate(raw.get("spec") or {}))
     except ValidationError as error:

@@ -1,6 +1,6 @@
-"""Which moves of a proposal may begin now, and what has become of all of them.
+"""Which moves of a proposal may start now, and the state of all of them.
 
-Nothing is remembered but one letter for each move. What is in motion stands in the executor's journal; what has arrived, Kafka shows.
+Only one character per move is stored. Running moves are in the executor's journal; Kafka shows which moves have arrived.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,22 +15,22 @@ from spindle.proposals.check import CheckResult, arrived, check
 from spindle.proposals.move_states import DONE, DROPPED, MOVING, OVER, WAITING
 from spindle.proposals.proposal import Proposal
 
-AT_ONCE: Final = 200  # moves that are checked and handed over in one pass
-PATIENCE: Final = 1800.0  # seconds without any progress after which what has not begun is left out
+AT_ONCE: Final = 200  # moves checked and handed over in one pass
+PATIENCE: Final = 1800.0  # seconds without progress after which moves that have not started are dropped
 
 
 @dataclass
 class WaveState:
-    """What one look at a proposal comes to.
+    """The state of a proposal after one check.
 
     Attributes:
-        move_states: one letter a move.
-        go: to be handed to the executor, in order.
-        keep: partitions of its moves in the journal: those go on.
-        drops: what was left out by this look, as ``status.dropped`` has it.
-        waits: moves that wait, with the reason.
-        moved: bytes of what is done and of what has been copied.
-        left: bytes that are still to be copied.
+        move_states: one character per move.
+        go: moves to hand to the executor, in order.
+        keep: partitions of its moves in the journal, which continue.
+        drops: moves dropped by this check, in the format of ``status.dropped``.
+        waits: waiting moves with the reason.
+        moved: bytes of completed moves and bytes copied by running moves.
+        left: bytes left to copy.
     """
 
     move_states: list[str]
@@ -51,18 +51,18 @@ def look_over(
     busy: Collection[PartitionKey] = (),
     idle: float = 0.0,
 ) -> WaveState:
-    """Find what has become of each move, and check those whose turn it is.
+    """Update the state of each move, and check the moves that may start next.
 
-    A move's turn comes when all waves before its own have ended, and all earlier moves of its partition: by the record, so that what
-    begins rests on what is written down. Without a known view nothing changes and nothing begins.
+    A move may start when all earlier waves and all earlier moves of its partition have ended according to the record, so that
+    starts are based on recorded states. Without a known view nothing changes and nothing starts.
 
     Args:
-        proposal: one that is being carried out.
-        look: what Kafka says now.
-        journal: of the executor.
+        proposal: an executing proposal.
+        look: Kafka's current state.
+        journal: journal of the executor.
         limits: of the executor.
-        busy: partitions that others want to move first (healing, full disks).
-        idle: seconds since anything of it was last done.
+        busy: partitions with moves of higher priority (healing, full disks).
+        idle: seconds since the last progress of the proposal.
     """
     wave = WaveState(list(proposal.marks))
     if look.unknown:
@@ -75,7 +75,7 @@ def look_over(
 
 
 def _find(wave: WaveState, proposal: Proposal, look: KafkaIndex, journal: Journal) -> None:
-    """What is in motion, and what has arrived."""
+    """Find running and arrived moves."""
     moving = {move.key: move for move in journal.moves}
     for index, move in enumerate(proposal.moves):
         if wave.move_states[index] in OVER:
@@ -103,7 +103,7 @@ def _choose(
     busy: Collection[PartitionKey],
     idle: float,
 ) -> None:
-    """Check the moves whose turn it is."""
+    """Check the moves that may start next."""
     incoming = Incoming(look, journal.moves)
     away = {entry.id for entry in journal.dropped}
     moving = {move.key for move in journal.moves}
@@ -129,7 +129,7 @@ def _choose(
         elif found.refusal is not None:
             wave.waits.append(found.refusal)
         elif found.answer is CheckResult.GO and stuck:
-            # Not for ever: a later run plans on what is so then, and the next proposal gets its turn.
+            # Not forever: a later run plans from the state at that time, and the next proposal can start.
             why = "replicas of other partitions are catching up, or the journal of moves is full"
             _not_taken(wave, index, move, f"the executor did not take it: {why}")
         elif found.answer is CheckResult.GO:
@@ -137,7 +137,7 @@ def _choose(
 
 
 def _turns(wave: WaveState, proposal: Proposal) -> list[int]:
-    """Moves that wait and whose turn it is: of the first wave that has not ended, the first of each partition."""
+    """Waiting moves that may start next: the first move of each partition in the first unfinished wave."""
     pending = [index for index, mark in enumerate(proposal.marks) if mark not in OVER]
     current = min((proposal.waves[index] for index in pending), default=0)
     first: dict[PartitionKey, int] = {}
@@ -153,7 +153,7 @@ def _turns(wave: WaveState, proposal: Proposal) -> list[int]:
 
 
 def _rests(journal: Journal, move: Move) -> str:
-    """Why the agent gave up a move between dirs; empty if it did not."""
+    """Why the agent failed a move between dirs; empty if it did not."""
     for rest in journal.backoffs:
         if move.within and rest.id == (*move.key, move.target, move.to_dir):
             return f"The agent gave up the move of {move.name} to {move.to_dir} of broker {move.target}."
@@ -179,7 +179,7 @@ def _drop(wave: WaveState, index: int, move: Move, reason: str, message: str) ->
 
 
 def _count(wave: WaveState, proposal: Proposal, look: KafkaIndex, journal: Journal) -> None:
-    """Bytes that are done and to be done, as they were planned."""
+    """Count completed and remaining bytes as planned."""
     moving = {move.key: move for move in journal.moves}
     for move, mark in zip(proposal.moves, wave.move_states, strict=True):
         if mark == DONE:

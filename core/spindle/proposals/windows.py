@@ -19,12 +19,12 @@ _ALIASES: Final = {
 
 @dataclass(frozen=True)
 class WindowState:
-    """How the windows stand.
+    """State of the maintenance windows.
 
     Attributes:
-        open: whether moves may begin.
-        at: when that changes next, in seconds since the epoch; None for never, or where it is not known.
-        problem: the window that cannot be read, and why, as a sentence; empty if all can.
+        open: whether moves may start.
+        at: time of the next change in seconds since the epoch; None for never or unknown.
+        problem: the invalid window and why, as a sentence; empty if all are valid.
     """
 
     open: bool
@@ -36,9 +36,9 @@ ALWAYS: Final = WindowState(open=True)
 
 
 def window_state(windows: Sequence[Window], now: float) -> WindowState:
-    """How the windows stand; without any, moves may begin at any time.
+    """Evaluate the windows; without any, moves may start at any time.
 
-    A window that cannot be read is never open, and says so: what was meant nobody knows.
+    An invalid window is never open and is reported, because its intention is unknown.
 
     Args:
         windows: ``spec.rebalance.windows``.
@@ -69,7 +69,7 @@ def window_state(windows: Sequence[Window], now: float) -> WindowState:
 
 
 def _around(text: str, now: float) -> tuple[float, float]:
-    """The last time at or before now, and the next one after it."""
+    """The last time at or before now, and the next one after now."""
     expression = _ALIASES.get(text, text)
     moment = datetime.fromtimestamp(int(now), UTC)
     minute = moment.replace(second=0)

@@ -1,1 +1,1 @@
-"""Reports for people: one HTML file each that needs nothing else, in light and dark. Text in, text out."""
+"""Reports: one self-contained HTML file each, for light and dark mode. Pure functions that return text."""

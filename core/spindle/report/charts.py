@@ -1,4 +1,4 @@
-"""The report's pictures as SVG text: heat map, distribution, gain against bytes, waves. Colours are the page's CSS classes."""
+"""The report's charts as SVG text: heat map, distribution, gain versus bytes, waves. Colours are CSS classes of the page."""
 
 from collections.abc import Sequence
 from html import escape
@@ -11,18 +11,18 @@ from spindle.placement.planner import PlacementPlan
 from spindle.placement.snapshot import FloatArray
 
 WIDTH = 960
-_STEPS = 4  # shades outside the band, each side
-_WIDEST = 90.0  # of a wave's bar
+_STEPS = 4  # shades on each side of the band
+_WIDEST = 90.0  # maximum width of a wave's bar
 
 
 def svg(height: float, body: Sequence[str], label: str) -> str:
-    """A picture from its parts, as wide as the page; the label says what it shows."""
+    """A chart from its parts, as wide as the page; the label describes it."""
     inner = "".join(body)
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">{inner}</svg>'
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", css: str = "") -> str:
-    """Words in a picture, at their base line."""
+    """Text in a chart, positioned at its baseline."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{escape(words)}</text>'
 
 
@@ -46,7 +46,7 @@ def heat_map(plan: PlacementPlan, used: FloatArray, title: str) -> str:
     racks = [np.flatnonzero(s.rack == k) for k in range(len(s.rack_names))]
     dirs = int(np.diff(s.first_dir).max(initial=1))
     racks = [x for x in racks if len(x)]
-    # As many blocks side by side as leave a cell of six units; the rest goes below.
+    # As many blocks side by side as leave at least six units per cell; the others go below.
     across = max(1, min(len(racks), int(WIDTH / (6 * dirs + 16))))
     cell = min(26.0, (WIDTH / across - 16) / dirs, 900.0 / max(map(len, racks)))
     body, top, row_height = [], 0.0, 0.0
@@ -70,7 +70,7 @@ def heat_map(plan: PlacementPlan, used: FloatArray, title: str) -> str:
 
 
 def bars(plan: PlacementPlan) -> str:
-    """A row per dir, for clusters that are small enough for that: how full it is before and after, over its band."""
+    """A row per dir, for small clusters: usage before and after, on top of its band."""
     p, s = plan.problem, plan.problem.snapshot
     row, left, right, bottom = 26.0, 210.0, 130.0, 26.0
     order = sorted(range(len(s.capacity)), key=lambda d: (int(s.broker[s.dir_broker[d]]), d))
@@ -98,7 +98,7 @@ def bars(plan: PlacementPlan) -> str:
 
 
 def short(label: str) -> str:
-    """``broker 0 disk1`` for the label of a log dir of ours; that of any other one is left as it is."""
+    """``broker 0 disk1`` for the label of a log dir that Spindle manages; other labels are unchanged."""
     return label.replace(f"{names.DISKS_ROOT}/", "").removesuffix(f"/{names.LOG_SUBDIR}")
 
 
@@ -116,7 +116,7 @@ def _axes(height: float, left: float, bottom: float, ticks_x: Sequence[tuple[flo
 
 
 def distribution(plan: PlacementPlan) -> str:
-    """How many dirs are how full, before and after, over the band."""
+    """Histogram of the dirs' usage, before and after, on top of the band."""
     p, height, left, bottom = plan.problem, 220.0, 50.0, 34.0
     s, usable = p.snapshot, p.usable
     bins = np.linspace(0, 1, 41)
@@ -144,11 +144,11 @@ def distribution(plan: PlacementPlan) -> str:
     body += _axes(height, left, bottom, [(x(k / 10), f"{k * 10} %") for k in range(0, 11, 2)])
     body.append(text(left - 8, y(top) + 4, str(top), "end", "small"))
     body.append(text(left - 8, y(0) + 4, "0 dirs", "end", "small"))
-    return svg(height, body, "Distribution of fill before and after")
+    return svg(height, body, "Distribution of usage before and after")
 
 
 def gain_curve(plan: PlacementPlan) -> str:
-    """Bytes out of band against bytes moved, wave by wave, with the bound."""
+    """Bytes out of band versus bytes moved, wave by wave, with the lower bound."""
     height, left, bottom = 240.0, 80.0, 40.0
     points = plan.points
     most = max(points[-1].moved, plan.bound, 1.0)
@@ -178,11 +178,11 @@ def gain_curve(plan: PlacementPlan) -> str:
     body += _axes(height, left, bottom, [(x(most * k / 4), human(most * k / 4)) for k in range(5)])
     body += [text(left - 8, y(top * k / 2) + 4, human(top * k / 2), "end", "small") for k in range(3)]
     body.append(text(left + plot / 2, height - 4, "bytes moved", "middle", "small"))
-    return svg(height, body, "Bytes out of band against bytes moved")
+    return svg(height, body, "Bytes out of band versus bytes moved")
 
 
 def waves(plan: PlacementPlan) -> str:
-    """Bytes of each wave as bars, and the highest fill of any dir while it runs as a line."""
+    """Bytes of each wave as bars, and the highest usage of any dir during the wave as a line."""
     n = len(plan.peak)
     if not n:
         return ""

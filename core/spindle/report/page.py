@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, in light and dark, for people who decide whether to run a plan."""
+"""The report of a plan: one self-contained HTML file, for light and dark mode, to decide whether to execute it."""
 
 from collections.abc import Sequence
 from html import escape
@@ -15,7 +15,7 @@ from spindle.placement.state import MoveReason
 from spindle.report import charts
 
 _ROWS: Final = 25  # moves in the table
-_FEW: Final = 60  # dirs; so many have a bar each, more are cells of a map
+_FEW: Final = 60  # up to this many dirs are shown as bars, more as cells of a map
 
 _STYLE: Final = """
 :root{--ink:#1c2430;--soft:#667085;--line:#d9dee6;--paper:#fbfcfd;--card:#fff;--in:#cfd8dc;--gone:#1c2430;
@@ -50,16 +50,16 @@ footer{margin-top:44px;color:var(--soft);font-size:13px;overflow-wrap:anywhere}c
 
 
 def page(plan: PlacementPlan, budget: PlanBudget) -> str:
-    """The whole page about one plan."""
+    """The complete page for one plan."""
     return document("Rebalance plan", [head(plan), *body(plan, budget), foot(plan, budget)])
 
 
 def document(title: str, parts: Sequence[str]) -> str:
-    """A page from parts that are HTML already. It asks nobody for anything: no script, no font, no image from elsewhere.
+    """A page from HTML parts. It loads nothing: no scripts, no external fonts or images.
 
     Args:
         title: plain text.
-        parts: what stands in the page, in order.
+        parts: contents of the page, in order.
     """
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -70,7 +70,7 @@ def document(title: str, parts: Sequence[str]) -> str:
 
 
 def body(plan: PlacementPlan, budget: PlanBudget) -> list[str]:
-    """What there is to say of a plan, in order: figures, what could not be had, maps, gain, moves, waves."""
+    """The sections on a plan, in order: figures, goals that were not reached, maps, gain, moves, waves."""
     parts = [_tiles(plan, budget), _unreached(plan), _maps(plan)]
     if len(plan.replica):
         parts += [_curve(plan), _moves(plan), _waves(plan, budget)]
@@ -83,7 +83,7 @@ def _fill(plan: PlacementPlan, used: FloatArray) -> FloatArray:
 
 
 def head(plan: PlacementPlan) -> str:
-    """Title, and the plan in two sentences."""
+    """Title and summary of the plan."""
     s = plan.problem.snapshot
     before, after = _fill(plan, s.used), _fill(plan, plan.after)
     if not len(plan.replica):
@@ -93,10 +93,10 @@ def head(plan: PlacementPlan) -> str:
         title = f"{human(float(plan.bytes.sum()))} in {len(plan.replica):,} moves"
         text = (
             f"Dirs go from {before.min():.0%}-{before.max():.0%} to {after.min():.0%}-{after.max():.0%} full. "
-            f"No plan could do this with less than {human(plan.bound)}; this one needs {plan.ratio - 1:.2%} more."
+            f"Any plan needs at least {human(plan.bound)} for this; this plan needs {plan.ratio - 1:.2%} more."
         )
         if plan.unreached:
-            text = text.split(" No plan")[0]
+            text = text.split(" Any plan")[0]
     where = f"{len(s.broker):,} brokers, {len(s.rack_names)} racks, {len(s.capacity):,} dirs, {s.replicas:,} replicas"
     return f'<h1>{escape(title)}</h1><p class="lead">{escape(text)}<br>{escape(where)}.</p>'
 
@@ -107,17 +107,17 @@ def _tiles(plan: PlacementPlan, budget: PlanBudget) -> str:
     tiles = [
         (f"{float(plan.bytes.sum()) / total:.2%}", "of all bytes are copied"),
         (
-            (f"{plan.ratio:.4f}", "of the least bytes that any plan needs")
+            (f"{plan.ratio:.4f}", "times the minimum bytes of any plan")
             if not plan.unreached
-            else (human(plan.bound), "at least, to reach every band")
+            else (human(plan.bound), "minimum to reach every band")
         ),
-        (human(plan.bytes_inter), f"between brokers, {human(plan.bytes_intra)} inside"),
+        (human(plan.bytes_inter), f"between brokers, {human(plan.bytes_intra)} between dirs of a broker"),
         (
             counted(len(plan.peak), "wave"),
             f"about {_long(plan.seconds(budget))} at {human(budget.bytes_per_second)}/s per broker",
         ),
-        (f"{plan.peak.max():.1%}" if len(plan.peak) else "-", "highest fill of any dir on the way"),
-        (f"{len(plan.leader):,}", "preferred leaders change, at no cost"),
+        (f"{plan.peak.max():.1%}" if len(plan.peak) else "-", "highest usage of any dir during the plan"),
+        (f"{len(plan.leader):,}", "preferred leaders change (copies no data)"),
     ]
     cells = "".join(
         f'<div class="tile"><b>{escape(big)}</b><span>{escape(text)}</span></div>' for big, text in tiles
@@ -126,7 +126,7 @@ def _tiles(plan: PlacementPlan, budget: PlanBudget) -> str:
 
 
 def _long(seconds: float) -> str:
-    """A duration in words: ``40 s``, ``12 min``, ``3.5 h``."""
+    """A duration as text: ``40 s``, ``12 min``, ``3.5 h``."""
     if seconds < 100:
         return f"{max(seconds, 1.0):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
@@ -146,30 +146,30 @@ def _maps(plan: PlacementPlan) -> str:
     )
     if len(plan.problem.snapshot.capacity) <= _FEW:
         return (
-            "<h2>Every dir, before and after</h2><p>How full each is, and the band in which it is to be.</p>"
+            "<h2>Every dir, before and after</h2><p>Usage of each dir, and its target band.</p>"
             f'{sides}<span><i style="background:var(--band)"></i>band</span></div><div class="card">{charts.bars(plan)}</div>'
         )
     legend = "".join(
         f'<span><i style="background:var(--{css})"></i>{text}</span>'
         for css, text in (
             ("lo4", "far below its band"), ("lo2", "below"), ("in", "in its band"), ("hi2", "above"),
-            ("hi4", "far above"), ("gone", "to be emptied"),
+            ("hi4", "far above"), ("gone", "to be drained"),
         )
     )  # fmt: skip
     before = charts.heat_map(plan, plan.problem.snapshot.used, "Dirs before")
     after = charts.heat_map(plan, plan.after, "Dirs after")
     return (
-        "<h2>Every dir, before and after</h2><p>A block per rack, a row per broker, a cell per dir. Point at a cell for its numbers.</p>"
+        "<h2>Every dir, before and after</h2><p>A block per rack, a row per broker, a cell per dir. Hover over a cell for its numbers.</p>"
         f'<div class="legend">{legend}</div><div class="card"><h3>Before</h3>{before}</div>'
         f'<div class="card"><h3>After</h3>{after}</div>'
-        f'<h2>How full dirs are</h2>{sides}</div><div class="card">{charts.distribution(plan)}</div>'
+        f'<h2>Usage of dirs</h2>{sides}</div><div class="card">{charts.distribution(plan)}</div>'
     )
 
 
 def _curve(plan: PlacementPlan) -> str:
     return (
-        "<h2>What each byte buys</h2><p>Bytes outside the bands, summed over dirs and brokers, against bytes moved; a point per wave. "
-        f'Stop after any wave and keep what is gained.</p><div class="card">{charts.gain_curve(plan)}</div>'
+        "<h2>Gain versus bytes moved</h2><p>Bytes outside the bands, summed over dirs and brokers, versus bytes moved; a point per wave. "
+        f'If you stop after a wave, its gain remains.</p><div class="card">{charts.gain_curve(plan)}</div>'
     )
 
 
@@ -196,17 +196,17 @@ def _moves(plan: PlacementPlan) -> str:
 def _waves(plan: PlacementPlan, budget: PlanBudget) -> str:
     each = f"{human(budget.bytes_per_second)}/s"
     return (
-        "<h2>Waves</h2><p>Moves of a wave run side by side. Bars: bytes. Line: the fullest dir while the wave runs, every "
-        f"arriving log counted before the leaving ones are gone. Times above are for {each} per broker.</p>"
+        "<h2>Waves</h2><p>Moves of a wave run in parallel. Bars: bytes. Line: usage of the fullest dir during the wave, with every "
+        f"arriving log counted before the leaving ones are deleted. The duration above assumes {each} per broker.</p>"
         f'<div class="card">{charts.waves(plan)}</div>'
     )
 
 
 def foot(plan: PlacementPlan, budget: PlanBudget) -> str:
-    """Goals and limits, and the hash of what was planned on."""
+    """Goals and limits, and the hash of the planner's input."""
     g = plan.problem.goals
-    limits = f"dirs ±{g.dir_band:.0%}, brokers ±{g.broker_band:.0%} of the mean fill ({plan.problem.mean:.1%}), mark {g.mark:.0%}, "
-    limits += f"incoming limit {g.incoming_limit:.0%}"
+    limits = f"dirs ±{g.dir_band:.0%}, brokers ±{g.broker_band:.0%} of the mean usage ({plan.problem.mean:.1%}), final maximum {g.mark:.0%}, "
+    limits += f"limit for incoming data {g.incoming_limit:.0%}"
     if budget.max_bytes is not None:
         limits += f", at most {human(budget.max_bytes)}"
     return f"<footer>Goals: {escape(limits)}.<br>Snapshot <code>{plan.digest}</code></footer>"

@@ -1,4 +1,4 @@
-"""What an agent tells of one broker at a time: the sample, and the bytes that carry it through a Kafka topic.
+"""Samples that agents publish of one broker at a time, and their encoding as Kafka records.
 
-Nothing here is imported by the operator: pyarrow is loaded with it.
+The operator must not import this package, because it loads pyarrow.
 """

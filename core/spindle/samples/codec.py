@@ -1,9 +1,9 @@
-"""A sample as the value of a Kafka record, and back.
+"""Encodes a sample as the value of a Kafka record, and decodes it.
 
-A record has three sections (`framing`): what it is about as JSON, its replicas, and its disks, each of these an Arrow IPC stream
-of one batch. The buffers of the replicas are compressed with zstd; those of the few disks are not, since taking them apart would cost a reader as
-much as a thousand replicas do. Both can be read either way. What a newer minor version adds (keys, columns, sections) is overlooked;
-what an older one lacks is null. `Poison` is the only thing that `decode` raises, whatever the bytes are.
+A record has three sections (`framing`): a head as JSON, its replicas, and its disks, the latter two as Arrow IPC streams
+of one batch. The buffers of replicas are compressed with zstd; those of the few disks are not, because decompressing them would cost a reader as
+much as a thousand replicas. Readers accept both. Additions of a newer minor version (keys, columns, sections) are ignored;
+values missing in an older one are null. `decode` raises only `Poison`, whatever the bytes are.
 """
 
 from typing import Annotated, Any, Final
@@ -24,7 +24,7 @@ _LONGEST_HEAD: Final = 65536
 
 
 class _Head(BaseModel):
-    """The first section."""
+    """The first section, the head."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -38,10 +38,10 @@ class _Head(BaseModel):
 
 
 def encode(sample: Sample) -> bytes:
-    """The record's value, in the version that is written today, whatever version the sample came in.
+    """Encode a record's value in the current version, whatever version the sample came in.
 
     Raises:
-        Poison: the sample says what cannot be; nobody could read it.
+        Poison: the sample is invalid; no reader would accept it.
     """
     check(sample)
     head = _Head(**{name: getattr(sample, name) for name in _Head.model_fields})
@@ -49,7 +49,7 @@ def encode(sample: Sample) -> bytes:
 
 
 def pack(batch: Any, compression: str | None = "zstd") -> bytes:
-    """A batch of rows as one section; ``compression`` is Arrow's name of it."""
+    """A batch of rows as one section; ``compression`` is Arrow's name of the codec."""
     sink = pa.BufferOutputStream()
     options = ipc.IpcWriteOptions(compression=compression, use_threads=False)
     with ipc.new_stream(sink, batch.schema, options=options) as stream:
@@ -58,19 +58,19 @@ def pack(batch: Any, compression: str | None = "zstd") -> bytes:
 
 
 def decode(value: bytes) -> Sample:
-    """The sample that a record carries. Its columns are those of the schema, in that order.
+    """Decode a record's sample. Its columns are those of the schema, in that order.
 
     Raises:
-        Poison: it cannot be read: with a reason, and what is wrong in words.
+        Poison: the record is unusable, with the reason and a description.
     """
     version, sections = unseal(value, VERSION.major)
     if len(sections) < _SECTIONS:
-        raise Poison("Malformed", f"{len(sections)} sections, not {_SECTIONS}")
+        raise Poison("Malformed", f"{len(sections)} sections instead of {_SECTIONS}")
     head = _head(sections[0])
     left = LARGEST_CONTENT
     batches = []
     for (name, schema, most), section in zip(TABLES, sections[1:_SECTIONS], strict=True):
-        # Columns that are not compressed are where the stream is: they must not keep the whole record.
+        # Uncompressed columns reference the stream; copy them so that they do not keep the whole record in memory.
         stream = pa.py_buffer(bytes(section))
         left -= expanded(stream, left)
         batches.append(_rows(name, stream, schema, most))
@@ -81,7 +81,7 @@ def decode(value: bytes) -> Sample:
 
 def _head(section: memoryview) -> _Head:
     if len(section) > _LONGEST_HEAD:
-        raise Poison("TooLarge", f"a head of {len(section)} bytes; it has at most {_LONGEST_HEAD}")
+        raise Poison("TooLarge", f"a head of {len(section)} bytes; the limit is {_LONGEST_HEAD}")
     try:
         return _Head.model_validate_json(bytes(section))
     except ValidationError as error:
@@ -91,13 +91,13 @@ def _head(section: memoryview) -> _Head:
 
 
 def _rows(name: str, stream: Any, schema: Any, most: int) -> Any:
-    """The known columns of a section, with nulls for those that it lacks."""
+    """The known columns of a section, with nulls for missing ones."""
     options = ipc.IpcReadOptions(use_threads=False, ensure_alignment=ipc.Alignment.DataTypeSpecific)
     try:
         reader = ipc.open_stream(stream, options=options)
         found = {field.name: index for index, field in enumerate(reader.schema)}
         batch = reader.read_next_batch()
-        check_rows(name, batch, most)  # before nulls are made for so many
+        check_rows(name, batch, most)  # before nulls are created for that many rows
         columns = [_column(name, batch, found.get(field.name), field) for field in schema]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     except Poison:
@@ -110,7 +110,7 @@ def _column(name: str, batch: Any, place: int | None, field: Any) -> Any:
     if place is not None:
         column = batch.column(place)
         if column.type != field.type:
-            raise Poison("Invalid", f"{name}.{field.name} is of type {column.type}, not {field.type}")
+            raise Poison("Invalid", f"{name}.{field.name} has type {column.type} instead of {field.type}")
         return column
     if not field.nullable:
         raise Poison("Invalid", f"{name} has no column {field.name}")

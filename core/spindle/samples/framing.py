@@ -1,15 +1,15 @@
-"""The outer shape of a record: a mark, a version, a checksum, and sections of bytes.
+"""The framing of a record: a magic number, a version, a checksum, and sections of bytes.
 
     offset  size  what
-    0       4     the mark ``SPDL``
-    4       1     major version: a reader of another one cannot read the record
-    5       1     minor version: grows with what older readers may overlook
+    0       4     the magic number ``SPDL``
+    4       1     major version: readers of a different one cannot read the record
+    5       1     minor version: incremented for additions that older readers may ignore
     6       2     number of sections
-    8       4     CRC-32 of all that follows
+    8       4     CRC-32 of everything that follows
     12      4·n   length of each section; then zeros up to a multiple of 8
             …     the sections, each followed by zeros up to a multiple of 8
 
-All numbers are unsigned and little-endian. Sections begin at multiples of 8, as Arrow wants its buffers.
+All numbers are unsigned and little-endian. Sections start at multiples of 8, as Arrow requires for its buffers.
 """
 
 import struct
@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 MARK: Final = b"SPDL"
-LARGEST: Final = 16 * 1024 * 1024  # bytes of a record; ours are at most a sixteenth of that
+LARGEST: Final = 16 * 1024 * 1024  # bytes of a record; Spindle's agents write at most a sixteenth of that
 
 _HEAD: Final = struct.Struct("<4sBBHI")
 _SECTIONS: Final = 64
 
 
 class Version(NamedTuple):
-    """Of a record. Readers take every minor version of their own major one."""
+    """Version of a record. Readers accept every minor version of their major version."""
 
     major: int
     minor: int
@@ -35,11 +35,11 @@ class Version(NamedTuple):
 
 
 class Poison(ValueError):  # noqa: N818 - a record is poison; nothing went wrong here
-    """A record that cannot be read, now or later.
+    """A record that is permanently unusable.
 
     Attributes:
         reason: CamelCase: ``Truncated``, ``NotASample``, ``UnknownVersion``, ``Damaged``, ``TooLarge``, ``Malformed``
-            (it cannot be taken apart) or ``Invalid`` (what it says cannot be).
+            (it cannot be parsed) or ``Invalid`` (its contents are impossible).
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -48,13 +48,13 @@ class Poison(ValueError):  # noqa: N818 - a record is poison; nothing went wrong
 
 
 def seal(version: Version, sections: Sequence[bytes]) -> bytes:
-    """A record of these sections.
+    """Build a record from these sections.
 
     Raises:
-        ValueError: too many of them.
+        ValueError: there are too many.
     """
     if len(sections) > _SECTIONS:
-        raise ValueError(f"a record has at most {_SECTIONS} sections, not {len(sections)}")
+        raise ValueError(f"a record has at most {_SECTIONS} sections, but {len(sections)} were given")
     lengths = struct.pack(f"<{len(sections)}I", *(len(section) for section in sections))
     filled = (section + b"\0" * (-len(section) % 8) for section in sections)
     body = b"".join((lengths, b"\0" * (-(_HEAD.size + len(lengths)) % 8), *filled))
@@ -62,27 +62,29 @@ def seal(version: Version, sections: Sequence[bytes]) -> bytes:
 
 
 def unseal(value: bytes, major: int) -> tuple[Version, list[memoryview]]:
-    """The version and the sections of a record.
+    """Read the version and the sections of a record.
 
     Args:
         value: the record.
         major: the version that the caller can read.
 
     Raises:
-        Poison: it is none, or not whole.
+        Poison: it is not a record, or incomplete.
     """
     if len(value) > LARGEST:
-        raise Poison("TooLarge", f"{len(value)} bytes; a sample has at most {LARGEST}")
+        raise Poison("TooLarge", f"{len(value)} bytes; the limit for a sample is {LARGEST}")
     if value[: len(MARK)] != MARK[: len(value)] or not value:
-        raise Poison("NotASample", f"{len(value)} bytes that do not begin with {MARK.decode()}")
+        raise Poison("NotASample", f"{len(value)} bytes that do not start with {MARK.decode()}")
     if len(value) < _HEAD.size:
-        raise Poison("Truncated", f"{len(value)} bytes; a sample's head alone has {_HEAD.size}")
+        raise Poison("Truncated", f"{len(value)} bytes; a sample's header alone has {_HEAD.size}")
     _, *numbers, count, check = _HEAD.unpack_from(value)
     version = Version(*numbers)
     if version.major != major:
-        raise Poison("UnknownVersion", f"a sample of version {version}; versions {major}.x can be read here")
+        raise Poison(
+            "UnknownVersion", f"a sample of version {version}; this reader supports versions {major}.x"
+        )
     if count > _SECTIONS:
-        raise Poison("Malformed", f"{count} sections; a sample has at most {_SECTIONS}")
+        raise Poison("Malformed", f"{count} sections; the limit for a sample is {_SECTIONS}")
     start = _HEAD.size + 4 * count
     if len(value) < start:
         raise Poison("Truncated", f"{len(value)} bytes; the lengths of its sections end at {start}")
@@ -93,8 +95,10 @@ def unseal(value: bytes, major: int) -> tuple[Version, list[memoryview]]:
         start += length
     whole = start + -start % 8
     if len(value) != whole:
-        raise Poison("Truncated" if len(value) < whole else "Malformed", f"{len(value)} bytes, not {whole}")
+        raise Poison(
+            "Truncated" if len(value) < whole else "Malformed", f"{len(value)} bytes instead of {whole}"
+        )
     view = memoryview(value)
     if zlib.crc32(view[_HEAD.size :]) != check:
-        raise Poison("Damaged", "its checksum does not fit")
+        raise Poison("Damaged", "its checksum does not match")
     return version, [view[first:last] for first, last in places]

@@ -1,8 +1,8 @@
-"""How much memory an Arrow stream takes once it is read, seen from its bytes before anything is made of them.
+"""Computes how much memory an Arrow stream needs when it is read, from its bytes and before decoding.
 
-pyarrow reserves what a compressed buffer says of itself, and zstd makes gigabytes out of some kilobytes if it is told to.
-So the few fields that say it are looked up first, in the flatbuffers that stand before each body. Their layout is in Arrow's
-``format/Message.fbs``; a field of a table is found through the table's own index of offsets (its *vtable*).
+pyarrow allocates the size that a compressed buffer claims, and zstd can expand some kilobytes to gigabytes.
+So the sizes are read first, from the flatbuffers before each body. Their layout is in Arrow's
+``format/Message.fbs``; a field of a table is found through the table's *vtable*.
 """
 
 import struct
@@ -15,20 +15,20 @@ from spindle.samples.framing import Poison
 
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # MessageHeader, a union
 _HEADER_TYPE, _HEADER = 1, 2  # fields of Message
-_DATA: Final = 1  # of DictionaryBatch: a RecordBatch
-_BUFFERS, _COMPRESSION = 2, 3  # of RecordBatch
+_DATA: Final = 1  # field of DictionaryBatch: a RecordBatch
+_BUFFERS, _COMPRESSION = 2, 3  # fields of RecordBatch
 _NOT_COMPRESSED: Final = -1  # instead of a buffer's length
 
 
 def expanded(stream: Any, most: int) -> int:
-    """Bytes that the bodies of a stream of one batch take once they are read.
+    """Bytes that the bodies of a stream with one batch need when they are read.
 
     Args:
         stream: a pyarrow Buffer.
-        most: bytes that may be made of it.
+        most: maximum bytes.
 
     Raises:
-        Poison: ``TooLarge`` if it is more; ``Malformed`` if it cannot be told, or there are more batches than one.
+        Poison: ``TooLarge`` if it needs more; ``Malformed`` if it cannot be parsed, or has more than one batch.
     """
     total, batches = 0, 0
     try:
@@ -41,16 +41,16 @@ def expanded(stream: Any, most: int) -> int:
             elif kind == _BATCH:
                 batches += 1
             elif kind != _SCHEMA:
-                raise Poison("Malformed", f"an Arrow message of kind {kind}")
+                raise Poison("Malformed", f"an unexpected Arrow message of kind {kind}")
             total += len(body) if kind == _SCHEMA else _batch(metadata, table, body)
             if total > most:
-                raise Poison("TooLarge", f"its content takes more than {most} bytes")
+                raise Poison("TooLarge", f"its content needs more than {most} bytes")
     except (struct.error, IndexError, ArrowException, OSError, ValueError) as error:
         raise (
-            error if isinstance(error, Poison) else Poison("Malformed", f"no Arrow stream: {error}")
+            error if isinstance(error, Poison) else Poison("Malformed", f"not an Arrow stream: {error}")
         ) from None
     if batches != 1:
-        raise Poison("Malformed", f"{batches} batches of rows in a section that has one")
+        raise Poison("Malformed", f"{batches} record batches in a section that must have one")
     return total
 
 
@@ -62,7 +62,7 @@ def _next(reader: Any) -> Any:
 
 
 def _header(metadata: bytes) -> tuple[int, int]:
-    """The kind of a message, and where its header is."""
+    """The kind of a message, and the position of its header."""
     root = _unsigned(metadata, 0)
     place = _field(metadata, root, _HEADER_TYPE)
     return metadata[place] if place else 0, _child(metadata, root, _HEADER)
@@ -77,7 +77,7 @@ def _batch(metadata: bytes, table: int, body: memoryview) -> int:
     for index in range(_unsigned(metadata, vector)):
         offset, length = struct.unpack_from("<qq", metadata, vector + 4 + 16 * index)
         if not 0 <= offset <= offset + length <= len(body):
-            raise Poison("Malformed", "a buffer lies outside of its message")
+            raise Poison("Malformed", "a buffer is outside its message")
         if length:
             (plain,) = struct.unpack_from("<q", body, offset)
             if plain < _NOT_COMPRESSED:
@@ -87,7 +87,7 @@ def _batch(metadata: bytes, table: int, body: memoryview) -> int:
 
 
 def _child(data: bytes, table: int, field: int) -> int:
-    """Where the table, or the vector, is that a field refers to."""
+    """Position of the table or vector that a field refers to."""
     place = _field(data, table, field)
     if not place:
         raise Poison("Malformed", "an Arrow message without its content")
@@ -95,11 +95,11 @@ def _child(data: bytes, table: int, field: int) -> int:
 
 
 def _field(data: bytes, table: int, field: int) -> int:
-    """Where a table's field is; 0 if it is left out."""
+    """Position of a table's field; 0 if it is absent."""
     (back,) = struct.unpack_from("<i", data, table)
     index = table - back
     if index < 0:
-        raise Poison("Malformed", "an offset that leads nowhere")
+        raise Poison("Malformed", "an invalid offset")
     (size,) = struct.unpack_from("<H", data, index)
     entry = 4 + 2 * field
     if entry + 2 > size:

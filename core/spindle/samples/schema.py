@@ -1,4 +1,4 @@
-"""What a sample holds: one broker at one moment, its replicas and its disks."""
+"""Contents of a sample: one broker at one time, with its replicas and disks."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,33 +8,33 @@ import pyarrow as pa
 
 from spindle.samples.framing import Poison, Version
 
-VERSION: Final = Version(1, 0)  # the one that is written
+VERSION: Final = Version(1, 0)  # the version that is written
 
-# Columns. Nullable ones may be missing altogether (an older writer): they are read as null. Others are ignored.
+# Columns. Nullable ones may be missing (older writers) and are then read as null. Unknown columns are ignored.
 REPLICAS: Final = pa.schema(
     [
         pa.field("topic", pa.dictionary(pa.int32(), pa.string()), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("dir", pa.dictionary(pa.int32(), pa.string()), nullable=False),  # path of the log dir
         pa.field("bytes", pa.int64(), nullable=False),
-        pa.field("append_rate", pa.float64()),  # bytes per second over the interval; null: not known
-        pa.field("leader", pa.bool_()),  # whether this broker led the partition; null: not known
+        pa.field("append_rate", pa.float64()),  # bytes per second over the interval; null: unknown
+        pa.field("leader", pa.bool_()),  # whether this broker led the partition; null: unknown
     ]
 )
 DISKS: Final = pa.schema(
     [
         pa.field("dir", pa.string(), nullable=False),  # path of the log dir
-        pa.field("disk", pa.string(), nullable=False),  # its name in the KafkaBroker
-        pa.field("kind", pa.string()),  # disks of one kind may be compared: rotational-4T, ssd-1T
-        pa.field("capacity", pa.int64()),  # bytes of the file system; null: nobody could say
+        pa.field("disk", pa.string(), nullable=False),  # name of the disk in the KafkaBroker
+        pa.field("kind", pa.string()),  # class of comparable disks: rotational-4T, ssd-1T
+        pa.field("capacity", pa.int64()),  # bytes of the file system; null: unknown
         pa.field("used", pa.int64()),
-        pa.field("reads_per_s", pa.float64()),  # over the interval, as all that follow; null: not known
+        pa.field("reads_per_s", pa.float64()),  # over the interval, like all following columns; null: unknown
         pa.field("writes_per_s", pa.float64()),
         pa.field("read_bytes_per_s", pa.float64()),
         pa.field("write_bytes_per_s", pa.float64()),
-        pa.field("read_ms", pa.float64()),  # mean milliseconds of a request; null: there was none
+        pa.field("read_ms", pa.float64()),  # mean milliseconds of a request; null: no requests
         pa.field("write_ms", pa.float64()),
-        pa.field("state", pa.string()),  # as the KafkaBroker's status has it
+        pa.field("state", pa.string()),  # state in the KafkaBroker's status
     ]
 )
 
@@ -49,18 +49,18 @@ _MOST_PARTS: Final = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One broker at one moment; of a broker with very many replicas a part, its disks being in the first part only.
+    """One broker at one time; for very many replicas a part of it, with the disks only in the first part.
 
     Attributes:
-        version: of the record that it came in.
-        cluster_id: Kafka's.
+        version: version of its record.
+        cluster_id: Kafka's cluster id.
         broker: its node id.
-        rack: as the broker has it; empty for none.
-        at_ms: when it was taken, by the clock of the broker's node, in milliseconds since the epoch.
-        interval_s: seconds that its rates are over.
+        rack: the broker's rack; empty if it has none.
+        at_ms: time of the sample by the clock of the broker's node, in milliseconds since the epoch.
+        interval_s: seconds covered by its rates.
         replicas: rows of REPLICAS.
         disks: rows of DISKS.
-        part, parts: which one of how many; counts from 0.
+        part, parts: number of this part, from 0, and number of parts.
     """
 
     version: Version = VERSION
@@ -76,10 +76,10 @@ class Sample:
 
 
 def check(sample: Sample) -> None:
-    """Look at everything that a sample says.
+    """Validate a sample.
 
     Raises:
-        Poison: ``Invalid``, with the field, for what cannot be.
+        Poison: ``Invalid``, with the name of the field.
     """
     for what, value, least, most in (
         ("broker", sample.broker, 0, 2**31 - 1),
@@ -88,9 +88,9 @@ def check(sample: Sample) -> None:
         ("part", sample.part, 0, sample.parts - 1),
     ):
         if not least <= value <= most:
-            raise _invalid(f"{what} is {value}, which is not between {least} and {most}")
-    if not 0 < sample.interval_s <= _LONGEST:  # nor NaN
-        raise _invalid(f"interval_s is {sample.interval_s}, which is not above 0 and up to {_LONGEST:.0f}")
+            raise _invalid(f"{what} is {value}, but must be between {least} and {most}")
+    if not 0 < sample.interval_s <= _LONGEST:  # also false for NaN
+        raise _invalid(f"interval_s is {sample.interval_s}, but must be above 0 and at most {_LONGEST:.0f}")
     for name, text in (("cluster_id", sample.cluster_id), ("rack", sample.rack)):
         if len(text) > _LONGEST_TEXT:
             raise _invalid(f"{name} has {len(text)} characters")
@@ -99,18 +99,18 @@ def check(sample: Sample) -> None:
 
 
 def check_rows(table: str, batch: Any, most: int) -> None:
-    """Look at the number of rows of a batch.
+    """Validate the number of rows of a batch.
 
     Raises:
         Poison: ``TooLarge``.
     """
     if batch.num_rows > most:
-        raise Poison("TooLarge", f"{table} has {batch.num_rows} rows; a record has at most {most}")
+        raise Poison("TooLarge", f"{table} has {batch.num_rows} rows; the limit is {most}")
 
 
 def _check_table(table: str, batch: Any, schema: Any, most: int) -> None:
     if not batch.schema.equals(schema):
-        raise _invalid(f"{table} has other columns than a sample has")
+        raise _invalid(f"{table} does not have the columns of a sample")
     check_rows(table, batch, most)
     try:
         batch.validate(full=True)
@@ -122,7 +122,7 @@ def _check_table(table: str, batch: Any, schema: Any, most: int) -> None:
 
 def _check_column(name: str, field: Any, column: Any) -> None:
     if column.null_count and not field.nullable:
-        raise _invalid(f"{name} is missing in {column.null_count} rows")
+        raise _invalid(f"{name} is missing (rows: {column.null_count})")
     if pa.types.is_dictionary(field.type):
         if column.dictionary.null_count:
             raise _invalid(f"{name} has no name for a value")
@@ -130,20 +130,18 @@ def _check_column(name: str, field: Any, column: Any) -> None:
     if pa.types.is_string(column.type):
         longest = _longest_text(column)
         if longest > _LONGEST_TEXT:
-            raise _invalid(f"{name} has a text of {longest} bytes")
+            raise _invalid(f"{name} has a string of {longest} bytes")
     elif not pa.types.is_boolean(column.type):
         values = column.to_numpy(zero_copy_only=False)  # nulls become NaN, but NaN can be a value too
         wrong = (values < 0) | np.isinf(values)
         if wrong.any():
-            raise _invalid(
-                f"{name} is {values[wrong][0]} in one row: it must be a number that is not negative"
-            )
+            raise _invalid(f"{name} is {values[wrong][0]} in one row: it must be a non-negative number")
         if np.isnan(values).sum() != column.null_count:
-            raise _invalid(f"{name} is not a number in one row: what is not known is null")
+            raise _invalid(f"{name} is NaN in one row; unknown values must be null")
 
 
 def _longest_text(column: Any) -> int:
-    """Bytes of the longest text; 0 if there is none."""
+    """Bytes of the longest string; 0 if there is none."""
     offsets = np.frombuffer(column.buffers()[1] or b"", np.int32)
     ends = offsets[column.offset : column.offset + len(column) + 1]
     return int(np.diff(ends).max(initial=0))
