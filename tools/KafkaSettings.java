@@ -13,7 +13,7 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
- * Asks the classes of one Kafka release about its broker settings; run by tools/kafka_settings.py with that release's jars.
+ * Reads the broker settings of one Kafka release from its classes; run by tools/kafka_settings.py with that release's jars.
  *
  * <p>"table" prints every setting of KafkaConfig's ConfigDef as one JSON object per line. "judge" reads configurations (lines of key, tab,
  * value; an empty line ends a configuration) and prints one line for each: "ok" if KafkaConfig accepts it, else the first line of its error.
@@ -41,7 +41,7 @@ public class KafkaSettings {
         }
     }
 
-    /** Only what Kafka itself would refuse by these validators is put down; of an unknown one its own words are. */
+    /** Records the values that Kafka accepts according to the validator; for an unknown validator, its own description. */
     @SuppressWarnings("unchecked")
     private static void limits(ConfigDef.Validator validator, Map<String, Object> row) throws Exception {
         if (validator == null) return;
@@ -76,7 +76,7 @@ public class KafkaSettings {
         return found.get(owner);
     }
 
-    /** The class moved between releases; before, it was an object of Scala. */
+    /** The class moved between releases; earlier it was a Scala object. */
     @SuppressWarnings("unchecked")
     private static Map<String, String> updateModes() throws Exception {
         Object modes;

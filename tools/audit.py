@@ -1,6 +1,6 @@
 """Checks with pip-audit whether releases in requirements.lock have known vulnerabilities, according to the package index.
 
-An index that gives no answer is no proof: pip-audit itself exits with 0 even if it skipped every package.
+An audit without answers from the index proves nothing, but pip-audit exits with 0 even if it skipped every package.
 """
 
 import json

@@ -94,7 +94,7 @@ def stale() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write, or with ``--check`` only look; 1 if there was a difference to report."""
+    """Write, or with ``--check`` only compare. Returns 1 if there was a difference to report."""
     behind = stale()
     for path, text in behind.items():
         if "--check" in arguments:

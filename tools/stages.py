@@ -1,8 +1,8 @@
-"""Runs the project's checks in stages and prints what each one cost.
+"""Runs the project's checks in stages and prints the time of each.
 
-``python -m tools.stages test`` stops at the first stage that fails and names it; a summary closes every run.
-Stages that mostly wait run side by side: each line of theirs begins with the stage's name. The output of all
-others passes through untouched. Single stages, one after the other: ``python -m tools.stages test --only unit chart``.
+``python -m tools.stages test`` stops at the first stage that fails and names it; every run ends with a summary.
+Stages that mostly wait run in parallel, and each line of their output begins with the stage's name. The output of all
+other stages is printed unchanged. Single stages, one after the other: ``python -m tools.stages test --only unit chart``.
 """
 
 import argparse
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CODE = ("core", "operator", "agent", "rebalance", "cli", "tools", "tests", "e2e", "bench")
 
 
-LAST_WORDS = 60.0  # seconds that an interrupted stage has to take down what it put up
+LAST_WORDS = 60.0  # seconds for an interrupted stage to clean up
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Stage:
     """One step of a run.
 
     Attributes:
-        says: what it does, in a few words.
-        minutes: when it has hung for certain; it is interrupted then, and killed a minute later.
+        says: short description.
+        minutes: timeout; the stage is then interrupted, and killed a minute later.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a stage ended; ``code`` None for one that was not reached, ``cpu`` the processor seconds of it and its children."""
+    """Result of a stage; ``code`` is None if it did not run, ``cpu`` is the CPU time in seconds of the stage and its children."""
 
     stage: Stage
     seconds: float
@@ -59,12 +59,12 @@ def _pytest(*args: str) -> tuple[str, ...]:
 
 
 def _ensure(part: str) -> tuple[str, ...]:
-    """A command that builds one part of `e2e.cluster.build`, and says where it is."""
+    """A command that builds one part of `e2e.cluster.build` and prints its path."""
     return (sys.executable, "-c", f"from e2e.cluster.build import {part}; print({part}())")
 
 
 def stages() -> dict[str, Stage]:
-    """Every stage by name."""
+    """All stages by name."""
     folders = [folder for folder in CODE if (ROOT / folder).is_dir()]
     return {
         stage.name: stage
@@ -72,7 +72,11 @@ def stages() -> dict[str, Stage]:
             Stage("format", "ruff format", _python("ruff", "format", "--check", ".")),
             Stage("lint", "ruff, every rule", _python("ruff", "check", ".")),
             Stage("types", "mypy, strict", _python("mypy", *folders)),
-            Stage("imports", "who may import whom", (str(Path(sys.executable).with_name("lint-imports")),)),
+            Stage(
+                "imports",
+                "import rules between packages",
+                (str(Path(sys.executable).with_name("lint-imports")),),
+            ),
             Stage(
                 "unit",
                 "unit and property tests",
@@ -84,11 +88,11 @@ def stages() -> dict[str, Stage]:
             ),
             Stage(
                 "sim",
-                "the simulation's own parts, and kept lives",
+                "tests of the simulation itself, and kept runs",
                 _pytest("tests/sim", "--numprocesses=logical", "--dist=worksteal"),
                 20,
             ),
-            Stage("many-lives", "thousands of simulated lives", _python("tests.sim", "--lives", "3000"), 300),
+            Stage("many-lives", "thousands of simulated runs", _python("tests.sim", "--lives", "3000"), 300),
             Stage(
                 "properties",
                 "property tests with many examples",
@@ -100,18 +104,18 @@ def stages() -> dict[str, Stage]:
                 ),
                 60,
             ),
-            # Built apart from the tests that need it, so that minutes of compiling can be seen and are not counted there.
+            # Built apart from the tests that need it, so that compile time is shown separately and not counted there.
             Stage("helm", "helm, built once", _ensure("ensure_helm"), 20),
             Stage("health", "kstatus and Argo CD's Lua, built once", _ensure("ensure_health"), 20),
-            Stage("build", "the testbed's parts, built once", _python("e2e.cluster", "build"), 40),
+            Stage("build", "parts of the testbed, built once", _python("e2e.cluster", "build"), 40),
             Stage(
                 "cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40
             ),
             Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
-            # Mostly waiting for operators' processes. Each worker has an API server of its own.
+            # Mostly waiting for operator processes. Each worker has its own API server.
             Stage(
                 "kube",
-                "on a real API server",
+                "tests on a real API server",
                 _pytest(
                     *("tests/kube", "tests/security"),
                     *("-m", "kube and not slow", "--numprocesses=2", "--dist=loadfile"),
@@ -120,15 +124,17 @@ def stages() -> dict[str, Stage]:
             ),
             Stage(
                 "kube-slow",
-                "the same, what takes longest",
+                "the same, slowest tests",
                 _pytest("tests/kube", "tests/security", "-m", "kube and slow"),
                 20,
             ),
-            Stage("spark", "on a real Spark", _pytest("tests/spark", "tests/security", "-m", "spark"), 15),
-            # Mostly waiting: for a broker to be fenced, a move to end. Two files at a time do it in little more than half the time.
+            Stage(
+                "spark", "tests on a real Spark", _pytest("tests/spark", "tests/security", "-m", "spark"), 15
+            ),
+            # Mostly waiting, for example until a broker is fenced or a move ends. Two files at a time take little more than half the time.
             Stage(
                 "kafka",
-                "on real Kafka processes and disks",
+                "tests on real Kafka processes and disks",
                 _pytest(
                     *("tests/kafka", "tests/security"),
                     *("-m", "kafka and not slow", "--numprocesses=2", "--dist=loadfile"),
@@ -137,21 +143,28 @@ def stages() -> dict[str, Stage]:
             ),
             Stage(
                 "kafka-slow",
-                "the same, what takes longest",
+                "the same, slowest tests",
                 _pytest("tests/kafka", "tests/security", "-m", "kafka and slow"),
                 60,
             ),
-            Stage("testbed", "the testbed itself", _pytest("tests/testbed", "-m", "capability"), 15),
-            Stage("faults", "all of the testbed itself", _pytest("tests/testbed", "-m", "e2e"), 30),
-            Stage("e2e", "a scenario per capability", _pytest("e2e/scenarios", "-m", "capability", "-v"), 45),
-            Stage("scenarios", "every scenario", _pytest("e2e/scenarios", "-m", "e2e", "-v"), 300),
+            Stage(
+                "testbed",
+                "quick tests of the testbed itself",
+                _pytest("tests/testbed", "-m", "capability"),
+                15,
+            ),
+            Stage("faults", "all tests of the testbed itself", _pytest("tests/testbed", "-m", "e2e"), 30),
+            Stage(
+                "e2e", "one scenario per capability", _pytest("e2e/scenarios", "-m", "capability", "-v"), 45
+            ),
+            Stage("scenarios", "all scenarios", _pytest("e2e/scenarios", "-m", "e2e", "-v"), 300),
         )
     }
 
 
 @dataclass(frozen=True)
 class Beside:
-    """Lanes of stages that run at the same time; the stages of one lane follow each other."""
+    """Lanes of stages that run in parallel; the stages of one lane run one after the other."""
 
     lanes: tuple[tuple[str, ...], ...]
 
@@ -168,7 +181,7 @@ RUNS: dict[str, tuple[str | Beside, ...]] = {
         "build",
         "health",
         "chart",
-        # Tests on real Kafka wait most of their time: for a broker to be fenced, a copy to end.
+        # Tests on real Kafka wait most of the time, for example until a broker is fenced or a copy ends.
         Beside((("kafka",), ("kube", "spark"))),
         "testbed",
         "e2e",
@@ -200,7 +213,7 @@ class _Running:
     """A stage's process.
 
     Attributes:
-        interrupted: when it was told to end because it hung; None if it was not.
+        interrupted: when it was interrupted at its timeout; None if it was not.
     """
 
     stage: Stage
@@ -210,10 +223,10 @@ class _Running:
 
     @classmethod
     def start(cls, stage: Stage, *, prefix: str) -> "_Running":
-        """Start it; ``prefix`` precedes each line of its output, without one it has the terminal itself."""
+        """Start it; ``prefix`` precedes each line of its output; if it is empty, the stage uses the terminal directly."""
         pipe = subprocess.PIPE if prefix else None
         error = subprocess.STDOUT if prefix else None
-        # Without it Python's tests keep their output back until the pipe's buffer is full.
+        # Otherwise Python would write to the pipe only when its buffer is full.
         env = {**os.environ, "PYTHONUNBUFFERED": "1"} if prefix else None
         process = subprocess.Popen(
             stage.command, cwd=ROOT, stdout=pipe, stderr=error, env=env, text=True, errors="replace"
@@ -223,15 +236,15 @@ class _Running:
         return cls(stage, process)
 
     def wait(self) -> Outcome:
-        """How it ended, with the processor time of it and of all processes that it waited for."""
+        """Wait for its end; the result includes the CPU time of all child processes that it waited for."""
         _, status, used = os.wait4(self.process.pid, 0)
-        # Popen has not seen the end itself and would wait for a process that is gone.
+        # Popen did not reap the process itself and would wait for one that no longer exists.
         self.process.returncode = os.waitstatus_to_exitcode(status)
         code = self.process.returncode if self.interrupted is None else 124
         return Outcome(self.stage, time.monotonic() - self.started, code, used.ru_utime + used.ru_stime)
 
     def end_if_it_hangs(self) -> None:
-        """Interrupt it after its time; kill it if that does not help."""
+        """Interrupt it at its timeout; kill it if that does not help."""
         now = time.monotonic()
         if self.interrupted is not None:
             if now > self.interrupted + LAST_WORDS:
@@ -246,20 +259,20 @@ class _Running:
 
 
 def _copy(process: "subprocess.Popen[str]", prefix: str) -> None:
-    """Print what a process writes, line by line, until it closes its output."""
+    """Print the output of a process line by line until it closes it."""
     for line in process.stdout or ():
         print(f"{prefix} │ {line}", end="", flush=True)
 
 
 def run_beside(lanes: Sequence[Sequence[Stage]], head: Iterator[str]) -> list[Outcome]:
-    """Run lanes of stages at the same time; after a failure no lane starts another stage.
+    """Run lanes of stages in parallel; after a failure no lane starts another stage.
 
     Args:
-        lanes: the stages of each lane in their order.
-        head: a heading for each stage as it starts.
+        lanes: the stages of each lane in order.
+        head: yields the heading of each stage that starts.
 
     Returns:
-        The outcomes of all stages in the order of the lanes.
+        The results of all stages in the order of the lanes.
     """
     outcomes: dict[str, Outcome] = {}
     left = [list(lane) for lane in lanes]
@@ -288,7 +301,7 @@ def run_beside(lanes: Sequence[Sequence[Stage]], head: Iterator[str]) -> list[Ou
             print(_verdict(outcome), flush=True)
             start_next(lane)
     except KeyboardInterrupt:
-        # The terminal sent the interrupt to the stages too: they may take down first what they put up.
+        # The terminal sent the interrupt to the stages too; give them time to clean up.
         deadline = time.monotonic() + LAST_WORDS
         while running and (seconds := deadline - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
@@ -309,7 +322,7 @@ def _verdict(outcome: Outcome) -> str:
 
 
 def run_all(steps: Sequence[Sequence[Sequence[Stage]]]) -> list[Outcome]:
-    """Run steps in order, up to and with the first in which a stage fails; each step is lanes of stages."""
+    """Run steps in order, up to and including the first in which a stage fails; each step consists of lanes of stages."""
     count = sum(len(lane) for step in steps for lane in step)
     head = (f"{number}/{count}" for number in range(1, count + 1))
     outcomes: list[Outcome] = []
@@ -322,13 +335,13 @@ def run_all(steps: Sequence[Sequence[Sequence[Stage]]]) -> list[Outcome]:
 
 
 def summary(name: str, outcomes: Sequence[Outcome], seconds: float) -> str:
-    """The closing lines of a run that took ``seconds``."""
+    """The summary lines of a run that took ``seconds``."""
     width = max(len(outcome.stage.name) for outcome in outcomes)
     lines = [f"\n── {name}"]
     for outcome in outcomes:
         word = {None: "not run", 0: "ok"}.get(outcome.code, "FAILED")
         took = "" if outcome.code is None else f"{outcome.seconds:8.1f} s"
-        cpu = "" if outcome.cpu is None else f"  (processor {outcome.cpu:.1f} s)"
+        cpu = "" if outcome.cpu is None else f"  (CPU {outcome.cpu:.1f} s)"
         lines.append(f"   {outcome.stage.name:<{width}}  {word:<8}{took}{cpu}".rstrip())
     failed = [outcome.stage.name for outcome in outcomes if outcome.code]
     lines.append(f"── {name}: {f'FAILED at {failed[0]}' if failed else 'all ok'}, {seconds:.0f} s in all")
@@ -339,7 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="stages", description="Run the project's checks.")
     parser.add_argument("run", choices=sorted(RUNS))
-    parser.add_argument("--only", nargs="+", metavar="STAGE", default=[], help="only these stages of the run")
+    parser.add_argument("--only", nargs="+", metavar="STAGE", default=[], help="run only these stages")
     options = parser.parse_args(arguments)
     known, wanted = stages(), RUNS[options.run]
     if unknown := set(options.only) - set(names(wanted)):

@@ -29,7 +29,7 @@ app = typer.Typer(
     add_completion=False,
     help="Inspect and operate Kafka clusters that run on Kubernetes.",
 )
-topic = typer.Typer(no_args_is_help=True, help="Topics whose replicas stand in different racks.")
+topic = typer.Typer(no_args_is_help=True, help="Topics with replicas in different racks.")
 app.add_typer(topic, name="topic")
 app.add_typer(rebalance.app, name="rebalance")
 app.add_typer(takeover_commands.app, name="takeover")

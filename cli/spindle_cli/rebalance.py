@@ -56,7 +56,7 @@ def approve(
 
 @app.command()
 def stop(name: Proposal, namespace: Namespace = None) -> None:
-    """Stop a proposal for good. Moves in progress are cancelled; completed moves stay."""
+    """Stop a proposal permanently. Moves in progress are cancelled; completed moves stay."""
     with sentences():
         kube = Kube.connect(namespace)
         say(proposals.stop(kube, name))

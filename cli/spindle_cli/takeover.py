@@ -255,7 +255,7 @@ def _until(what: str, holds: Callable[[], bool], seconds: float) -> None:
     while not holds():
         if time.monotonic() > deadline:
             raise KubeError(
-                f"after {seconds:.0f} s it is not yet the case that {what}. Run the command again to continue."
+                f"timed out after {seconds:.0f} s while waiting until {what}. Run the command again to continue."
             )
         time.sleep(_POLL_S)  # noqa: TID251 - a command line has nothing else to do meanwhile
 

@@ -173,7 +173,7 @@ class KafkaExecutor:
                 await asyncio.wait_for(_apart(link.close), self._timeout)
 
     async def shutdown(self) -> None:
-        """Close for good."""
+        """Close permanently."""
         await self.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 

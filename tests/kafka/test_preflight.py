@@ -267,19 +267,19 @@ def test_a_disk_that_is_to_leave_is_used_if_a_replica_stands_on_it(used: Node) -
 def test_container_restart_with_swapped_disks_is_refused_by_the_start_script(used: Node) -> None:
     used.preflight()
     swap(used)
-    assert "is another disk than the one that belongs here" in start_refusal(used)
+    assert "is not the expected disk" in start_refusal(used)
 
 
 def test_container_restart_without_the_mount_is_refused_by_the_start_script(used: Node) -> None:
     used.preflight()
     used.slots["disk0"].disk.unmount()  # type: ignore[union-attr]
-    assert "is not mounted any more" in start_refusal(used)
+    assert "is no longer mounted" in start_refusal(used)
 
 
 def test_container_restart_with_an_emptied_disk_is_refused_by_the_start_script(used: Node) -> None:
     used.preflight()
     meta(used, "disk0").unlink()
-    assert "carries no meta.properties" in start_refusal(used)
+    assert "has no readable meta.properties" in start_refusal(used)
 
 
 def test_interrupted_birth_of_a_controller_resumes(cluster: Cluster) -> None:

@@ -64,7 +64,7 @@ def said(folder: Path, **environment: str) -> str:
 def test_no_file_is_read_into_a_setting(tmp_path: Path) -> None:
     text = said(tmp_path)
     assert SECRET not in text
-    assert "those are closed" in text
+    assert "names config providers, which Spindle disables" in text
 
 
 def test_what_was_in_use_before_they_were_closed_is_read(tmp_path: Path) -> None:

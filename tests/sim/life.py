@@ -175,7 +175,7 @@ class World:
                 self.kernel.say(
                     "spindle",
                     f"waits: {wait['action']} {wait['object']}: {wait['reason']}",
-                    f"{wait['message']} Way out: {wait['unblockedBy']}",
+                    f"{wait['message']} To resolve: {wait['unblockedBy']}",
                 )
         self.judge.planned(snapshot, made)
 

@@ -407,13 +407,13 @@ def checked_start(files: PodFiles) -> str:
         if mode == facts.PLACEHOLDER:
             continue
         if fs is None:
-            return f"{mount} is not mounted any more"
+            return f"{mount} is no longer mounted"
         if fs.state in ("dead", "hung"):
             continue
         if fs.meta is None:
             if look.PENDING_FILE in fs.files:
                 continue
-            return f"{mount} carries no meta.properties"
+            return f"{mount} has no readable meta.properties"
         if fs.meta.get("directory.id") != directory:
-            return f"{mount} is another disk: it carries directory id {fs.meta.get('directory.id')}, not {directory}"
+            return f"{mount} is not the expected disk: its directory id is {fs.meta.get('directory.id')}, not {directory}"
     return ""

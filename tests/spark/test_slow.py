@@ -41,7 +41,7 @@ def test_a_slow_disk_is_found_and_explained(spark: SparkSession) -> None:
     assert found.times == pytest.approx(10, rel=0.5)
     assert found.peers_ms == pytest.approx(4, rel=0.3)
     assert abs(found.since_ms - at(27)) <= 300_000
-    assert found.message.startswith("d1 (ssd-1T): requests take ")
+    assert found.message.startswith("d1 (ssd-1T): request latency is ")
 
 
 def test_among_well_disks_none_is_slow(spark: SparkSession) -> None:

@@ -223,7 +223,7 @@ def test_a_controller_whose_disk_died_gets_a_new_pod_that_finds_the_blank_one(pl
 
 def test_a_controller_that_finds_another_disk_gets_a_new_pod() -> None:
     world = running(3)
-    said = "/d is another disk. Way out: put the right disk back, then delete the pod."
+    said = "/d is not the expected disk. To resolve: attach the expected disk again, then delete the pod."
     old = _hurt(world, {"terminated": {"exitCode": 1, "message": said}})
     world.settle(80)
     assert world.healthy(A, B, C)

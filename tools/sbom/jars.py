@@ -12,7 +12,7 @@ from tools.sbom.parts import Part
 _POM: Final = re.compile(r"META-INF/maven/[^/]+/[^/]+/pom\.properties")
 _MANIFEST: Final = "META-INF/MANIFEST.MF"
 _NAME: Final = re.compile(r"(?P<artifact>.+?)-(?P<version>\d[\w.+-]*)")
-# Kafka's jars carry no pom.properties; all of their classes are in Kafka's packages.
+# Kafka's jars contain no pom.properties; all of their classes are in Kafka's packages.
 _KAFKA: Final = ("org/apache/kafka/", "kafka/")
 KAFKA_GROUP: Final = "org.apache.kafka"
 

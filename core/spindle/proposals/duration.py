@@ -36,9 +36,9 @@ def allowed(
     speed is not limited.
 
     Args:
-        proposal: one that is understood.
+        proposal: a proposal that this version can parse.
         rules: ``spec.rebalance`` of its cluster.
-        bytes_per_second: what one broker may send, take, and copy between its disks.
+        bytes_per_second: limit for a broker's sending, receiving, and copying between its disks.
         approved_by: ``person`` or ``rule``.
     """
     if rules.max_duration_minutes is None:

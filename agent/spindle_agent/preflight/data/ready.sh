@@ -1,7 +1,7 @@
 #!/bin/bash
-# Kafka's own readiness: a broker runs (state 3) and its followers have caught up; a controller knows a leader, and that something is committed.
-# Twice in a row, since right after a start no follower has fetched yet and none lags. Once caught up, lag is no longer asked for: it comes
-# and goes with the load, and whether the broker stays in sync is the operator's to say (the readiness gate).
+# Kafka's readiness: a broker runs (state 3) and its followers have caught up; a controller knows a leader and a committed offset.
+# A broker must pass twice in a row, because right after a start no follower has fetched yet and the lag is 0. Once it has caught up, the lag
+# is no longer checked: it varies with the load, and the operator decides whether the broker is in sync (the readiness gate).
 set -u
 H=$(dirname "$0")
 . "$H/node.env"
@@ -21,7 +21,7 @@ scrape() {
     exec 3>&-
 }
 
-value() { # name: its value as a whole number (ten million and more come as 1.0E7), empty if the metric is missing
+value() { # name of a metric: prints its value as an integer (Kafka writes ten million and more as 1.0E7); empty if the metric is missing
     local raw
     raw=$(sed -n "s/^$1\({[^}]*}\)\{0,1\} \([-0-9.E]*\)$/\2/p" <<<"$text" | head -n 1)
     [ -n "$raw" ] && LC_ALL=C printf '%.0f' "$raw"
@@ -29,13 +29,13 @@ value() { # name: its value as a whole number (ten million and more come as 1.0E
 
 text=$(scrape 2>/dev/null) || not_ready "the JVM does not answer yet" keep
 started=$(sed -n 's/^process_start_time_seconds \([0-9.E]*\).*/\1/p' <<<"$text")
-[ -n "$started" ] || not_ready "the metrics say nothing of the process yet" keep
+[ -n "$started" ] || not_ready "the metrics do not contain the process's start time yet" keep
 
 if [ "$ROLE" = controller ]; then
     leader=$(value kafka_server_raft_metrics_current_leader)
     [ "${leader:--1}" -ge 0 ] || not_ready "the quorum has no leader"
     committed=$(value kafka_server_raft_metrics_high_watermark)
-    [ "${committed:-0}" -gt 0 ] || not_ready "the quorum has committed nothing yet"
+    [ "${committed:-0}" -gt 0 ] || not_ready "the quorum has not committed anything yet"
     exit 0
 fi
 
@@ -49,4 +49,4 @@ lag=$(value kafka_server_ReplicaFetcherManager_MaxLag)
 [ "${lag:-0}" -le "$MAX_LAG" ] || not_ready "its followers are $lag records behind"
 good=$((good + 1))
 echo "$started $good" >"$STATE"
-[ "$good" -ge 2 ] || { echo "caught up; looking once more"; exit 1; }
+[ "$good" -ge 2 ] || { echo "caught up; the next check confirms it"; exit 1; }

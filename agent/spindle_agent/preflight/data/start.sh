@@ -1,14 +1,14 @@
 #!/bin/sh
-# Starts Kafka after asking once more, at every start of the container, whether each disk is the one that belongs here:
-# the restart of a container runs no init containers. Runs in the stock Kafka image with nothing but its own tools.
+# Starts Kafka. Before each start of the container it checks again that each disk is the expected one, because a container restart
+# does not run the init containers. Runs in the stock Kafka image and uses only the tools of that image.
 set -eu
 H=$(dirname "$0")
 . "$H/node.env"
 LIBS=${SPINDLE_KAFKA_LIBS:-/opt/kafka/libs}
-# Config providers read any file of this pod into settings that Kafka writes to its log. The property closes them for the clients inside of a broker; for
-# its own configuration Kafka does not ask it (KafkaConfig hands the providers over itself), so that is looked at below. Nor does it where somebody asks
-# for other settings of a running broker, which looks up what they name before it asks whether they may, and says what it found
-# (ConfigAdminManager.preprocess). So the interface that all providers implement is a class here and no interface, and none of them can be loaded.
+# Config providers can read any file of this pod into settings, which Kafka writes to its log. The property disables them for the clients inside the broker.
+# Kafka ignores the property for its own configuration (KafkaConfig passes the providers itself), so server.properties is checked below. Kafka also ignores
+# it when a client changes settings of a running broker: the broker resolves references before it authorizes the request, and returns the resolved value
+# (ConfigAdminManager.preprocess). So the interface that all providers implement is replaced by a class, and no provider can be loaded.
 PROVIDERS="-Dorg.apache.kafka.automatic.config.providers=${SPINDLE_CONFIG_PROVIDERS:-none}"
 CLASSES="$LIBS/*"
 CLOSED=${SPINDLE_CLOSED:-/tmp/spindle-closed}
@@ -21,7 +21,7 @@ refuse() {
 }
 
 if [ -z "${SPINDLE_CONFIG_PROVIDERS:-}" ] && grep -q '^config\.providers' "$H/server.properties" 2>/dev/null; then
-    refuse "server.properties names config providers, and those are closed. Way out: take config.providers out of the KafkaCluster."
+    refuse "server.properties names config providers, which Spindle disables. To resolve: remove config.providers from the KafkaCluster."
 fi
 
 if [ -z "${SPINDLE_CONFIG_PROVIDERS:-}" ]; then
@@ -29,11 +29,11 @@ if [ -z "${SPINDLE_CONFIG_PROVIDERS:-}" ]; then
     mkdir -p "$CLOSED/${NAME%/*}" || true
     # A class file: "public abstract class ConfigProvider {}" of Java 8.
     printf '\312\376\272\276\0\0\0\64\0\5\7\0\2\1\0\66%s\7\0\4\1\0\20java/lang/Object\4\41\0\1\0\3\0\0\0\0\0\0\0\0' $NAME >"$CLOSED/$NAME.class" || true
-    [ "$(wc -c <"$CLOSED/$NAME.class")" -eq 106 ] || refuse "$CLOSED can't be written, which closes config providers. Way out: delete the pod."
+    [ "$(wc -c <"$CLOSED/$NAME.class")" -eq 106 ] || refuse "$CLOSED, which disables config providers, cannot be written. To resolve: delete the pod."
     CLASSES="$CLOSED:$CLASSES"
 fi
 
-# What a dead disk answers, as musl and as glibc put it. Kafka takes such a dir as offline and runs without it.
+# The I/O error of a dead disk, in the words of musl and of glibc. Kafka marks such a log dir offline and runs without it.
 dead() {
     case "$1" in
         *"I/O error"* | *"nput/output error"*) return 0 ;;
@@ -43,23 +43,23 @@ dead() {
 
 check() { # mode, mount, log dir, directory id
     if [ "$1" = Placeholder ]; then
-        [ -f "$2" ] || refuse "$2 is to be a placeholder, but something else is there. Way out: delete the pod."
+        [ -f "$2" ] || refuse "$2 must be a placeholder file, but it is not a regular file. To resolve: delete the pod."
         return 0
     fi
     if ! device=$(stat -c %d "$2" 2>&1); then
         dead "$device" && return 0
-        refuse "$2 can't be looked at: $device. Way out: delete the pod."
+        refuse "$2 cannot be inspected: $device. To resolve: delete the pod."
     fi
     if [ "$SHARED_FILESYSTEM" = no ] && [ "$device" = "$(stat -c %d "$DISKS_ROOT")" ]; then
-        refuse "$2 is not mounted any more: its path leads to a folder on the node's own file system. Way out: mount the disk on the node, then delete the pod."
+        refuse "$2 is no longer mounted: its path leads to a folder on the node's own file system. To resolve: mount the disk on the node, then delete the pod."
     fi
     if ! text=$(cat "$3/meta.properties" 2>&1); then
         dead "$text" && return 0
         [ -f "$H/format.args" ] && [ -f "$2/spindle.json.pending" ] && return 0
-        refuse "$2 carries no meta.properties: $text. Way out: put the disk that belongs here back, then delete the pod."
+        refuse "$2 has no readable meta.properties: $text. To resolve: attach the expected disk again, then delete the pod."
     fi
     found=$(printf '%s\n' "$text" | sed -n 's/^directory\.id=//p' | tr -d '\r')
-    [ "$found" = "$4" ] || refuse "$2 is another disk than the one that belongs here: it carries directory id $found, not $4. Way out: put the right disk back, then delete the pod."
+    [ "$found" = "$4" ] || refuse "$2 is not the expected disk: its directory id is $found, not $4. To resolve: attach the expected disk again, then delete the pod."
 }
 
 while read -r mode mount log directory; do
@@ -67,8 +67,8 @@ while read -r mode mount log directory; do
     root=$mount dir=$log # a controller's only disk, below
 done <"$H/disks.list"
 
-# A controller of the first quorum is formatted by Kafka's own tool, once. It writes meta.properties last, so that whatever lies there without
-# one is what an interrupted try has left.
+# Kafka's storage tool formats each controller of the initial quorum once. It writes meta.properties last, so files without a meta.properties
+# are from an interrupted attempt.
 if [ "$ROLE" = controller ] && [ -f "$H/format.args" ] && [ -f "$root/spindle.json.pending" ]; then
     if [ ! -f "$dir/meta.properties" ]; then
         rm -rf "$dir/__cluster_metadata-0" "$dir/bootstrap.checkpoint"
@@ -84,9 +84,9 @@ if [ "$ROLE" = controller ] && [ -f "$H/format.args" ] && [ -f "$root/spindle.js
     mv "$root/spindle.json.pending" "$root/spindle.json"
 fi
 
-# How this start goes. A clean stop leaves a mark in every log dir, which Kafka takes away once it has loaded the logs; without it each log
-# is read from its recovery point on. Threads do that side by side: more of them while it is to be done, as the disks and cores allow, and only
-# for this one process, where it is not the user's own setting.
+# Whether this start needs log recovery. After a clean stop each log dir contains a marker file, which Kafka deletes once it has loaded the logs; without
+# it Kafka reads each log from its recovery point. Recovery runs in parallel threads, so this process gets more of them, depending on disks
+# and cores, unless the user has set their number.
 START=Empty DIRS=0
 if [ "$ROLE" = broker ]; then
     while read -r mode mount log directory; do
@@ -106,9 +106,9 @@ if [ "$START" = Dirty ] && ! grep -q '^num\.recovery\.threads\.per\.data\.dir=' 
     [ "$threads" -ge 4 ] || threads=4
     [ "$threads" -le 16 ] || threads=16
     RECOVERY="--override num.recovery.threads.per.data.dir=$threads"
-    echo "Kafka was not stopped cleanly: its logs are recovered, $threads at a time on each of $DIRS disks."
+    echo "Kafka was not stopped cleanly: it recovers its logs with $threads threads per log dir ($DIRS log dirs)."
 fi
-# The operator reads it beside the progress: the metrics are all that answers while logs are loaded.
+# The operator reads the kind of start from the metrics, because nothing else answers while Kafka loads its logs.
 JMX=${SPINDLE_JMX_CONFIG:-/tmp/spindle-jmx.yaml}
 {
     cat "$H/jmx.yaml"
@@ -118,7 +118,7 @@ JMX=${SPINDLE_JMX_CONFIG:-/tmp/spindle-jmx.yaml}
     echo "    labels: {kind: \"$START\"}"
 } >"$JMX" 2>/dev/null || JMX=$H/jmx.yaml
 
-# The user's own choice of a collector wins.
+# A garbage collector set by the user takes precedence.
 case "${KAFKA_OPTS:-}" in
     *-XX:+Use*GC*) GC= ;;
     *) GC="-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent" ;;
