@@ -17,6 +17,11 @@ def reached(world: World, name: str) -> dict[int, list[dict[str, Any]] | None]:
     return {port["port"]: rule.get("from") for rule in policy["spec"]["ingress"] for port in rule["ports"]}
 
 
+def served(world: World) -> set[int]:
+    """Ports of all Services."""
+    return {port["port"] for service in world.all("Service") for port in service["spec"]["ports"]}
+
+
 def test_there_are_none_unless_they_are_asked_for() -> None:
     assert running().all("NetworkPolicy") == ()
 
@@ -31,6 +36,31 @@ def test_ports_between_nodes_are_for_the_cluster_and_for_spindle() -> None:
     assert brokers == {9091: [own, operator], 9092: None, 9095: None, 9404: None}
     assert reached(world, "demo-controllers") == {9090: [own], 9404: None}
     assert not world.reconcile().actions
+
+
+def test_metrics_that_are_disabled_have_no_port_in_policies_and_services() -> None:
+    world = running(security={"networkPolicies": True})
+    assert 9404 in reached(world, "demo-brokers")
+    assert 9404 in served(world)
+
+    world.cluster["spec"]["metrics"] = {"enabled": False}
+    world.settle()
+    assert 9404 not in {*reached(world, "demo-brokers"), *reached(world, "demo-controllers"), *served(world)}
+    # An ingress rule without ports would admit everybody to every port.
+    assert all(rule["ports"] for each in world.all("NetworkPolicy") for rule in each["spec"]["ingress"])
+    offered = [
+        port["containerPort"]
+        for pod in world.all("Pod")
+        for container in pod["spec"]["containers"]
+        for port in container["ports"]
+    ]
+    assert offered
+    assert 9404 not in offered
+
+    world.cluster["spec"]["metrics"] = {"enabled": True}
+    world.settle()
+    assert 9404 in reached(world, "demo-controllers")
+    assert 9404 in served(world)
 
 
 def test_sparks_ports_are_for_its_own_pods_where_it_has_executors() -> None:

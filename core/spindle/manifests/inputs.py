@@ -21,7 +21,7 @@ class ClusterInputs:
         tolerations: the user's, beside those that every Kafka pod has.
         shared_nodes: whether several brokers (or controllers) of this cluster may share a node.
         shared_filesystem: whether disks may be folders of one file system (``spec.disks.sharedFilesystem``).
-        metrics: whether the metrics are offered, and the pods say to Prometheus that they may be scraped.
+        metrics: ``spec.metrics.enabled``: the pods offer the metrics port and carry the annotations for Prometheus.
     """
 
     name: str

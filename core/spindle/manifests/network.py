@@ -10,17 +10,18 @@ PolicyRule = dict[str, Any]
 
 
 def network_policies(
-    cluster: Mapping[str, Any], listeners: Iterable[int], namespaces: Iterable[str]
+    cluster: Mapping[str, Any], listeners: Iterable[int], namespaces: Iterable[str], *, metrics: bool = True
 ) -> tuple[dict[str, Any], ...]:
     """A policy for the brokers and one for the controllers.
 
-    The ports between nodes are for the cluster's own pods, and those of brokers also for the namespaces of Spindle. The ports for
-    clients and the metrics stay open to all: who gets in there, Kafka says. The kubelet's probes are let through by every network.
+    Only the cluster's own pods may reach the ports between nodes; Spindle's namespaces may also reach those of brokers. The ports for
+    clients and the metrics are open to all: Kafka authenticates its clients itself. Every network lets the kubelet's probes through.
 
     Args:
         cluster: the KafkaCluster object.
         listeners: ports of the spec's listeners.
         namespaces: of the operator and of the agents.
+        metrics: ``spec.metrics.enabled``.
     """
     name = cluster["metadata"]["name"]
     own: PolicyRule = {"podSelector": {"matchLabels": {names.LABEL_CLUSTER: name}}}
@@ -28,11 +29,14 @@ def network_policies(
         {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": each}}}
         for each in sorted(set(namespaces))
     ]
+    scraped = [names.PORT_METRICS] if metrics else []
     brokers = [
         _rule([names.PORT_REPLICATION], [own, *spindle]),
-        _rule([names.PORT_CLIENT, *listeners, names.PORT_METRICS]),
+        _rule([names.PORT_CLIENT, *listeners, *scraped]),
     ]
-    controllers = [_rule([names.PORT_CONTROLLER], [own]), _rule([names.PORT_METRICS])]
+    controllers = [_rule([names.PORT_CONTROLLER], [own])]
+    # A rule without ports would open all of them.
+    controllers += [_rule(scraped)] if scraped else []
     return (
         _policy(cluster, names.brokers_service(name), names.ROLE_BROKER, brokers),
         _policy(cluster, names.controllers_service(name), names.ROLE_CONTROLLER, controllers),

@@ -273,7 +273,7 @@ def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
 
 
 def _alive(cluster: ClusterInputs) -> dict[str, Any]:
-    """A probe of the port of the metrics; where these are for nobody else, it is open inside of the pod alone."""
+    """A probe of the metrics port. If metrics are disabled, Kafka serves them on the pod's loopback address only, for this probe."""
     if cluster.metrics:
         return {"tcpSocket": {"port": "metrics"}, "timeoutSeconds": 5}
     ask = f"exec 3<>/dev/tcp/{LOOPBACK}/{names.PORT_METRICS}"

@@ -12,27 +12,40 @@ from spindle.cluster import names
 from spindle.manifests.common import labels, owner_reference
 
 
-def services(cluster: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """The three Services that every KafkaCluster (given as its object) has."""
-    return (controllers_service(cluster), brokers_service(cluster), bootstrap_service(cluster))
+def services(cluster: Mapping[str, Any], *, metrics: bool = True) -> tuple[dict[str, Any], ...]:
+    """The three Services that every KafkaCluster has.
+
+    Args:
+        cluster: the KafkaCluster object.
+        metrics: ``spec.metrics.enabled``; without it the pods serve metrics on their loopback address only, and no Service has the port.
+    """
+    return (
+        controllers_service(cluster, metrics=metrics),
+        brokers_service(cluster, metrics=metrics),
+        bootstrap_service(cluster),
+    )
 
 
-def controllers_service(cluster: Mapping[str, Any]) -> dict[str, Any]:
+def controllers_service(cluster: Mapping[str, Any], *, metrics: bool = True) -> dict[str, Any]:
     """Headless: the controllers' host names."""
     name = names.controllers_service(cluster["metadata"]["name"])
-    ports = {"controller": names.PORT_CONTROLLER, "metrics": names.PORT_METRICS}
+    ports = {"controller": names.PORT_CONTROLLER, **_metrics_port(offered=metrics)}
     return _service(cluster, name, names.ROLE_CONTROLLER, ports, headless=True)
 
 
-def brokers_service(cluster: Mapping[str, Any]) -> dict[str, Any]:
+def brokers_service(cluster: Mapping[str, Any], *, metrics: bool = True) -> dict[str, Any]:
     """Headless: the brokers' host names, which their listeners advertise."""
     name = names.brokers_service(cluster["metadata"]["name"])
     ports = {
         "replication": names.PORT_REPLICATION,
         "client": names.PORT_CLIENT,
-        "metrics": names.PORT_METRICS,
+        **_metrics_port(offered=metrics),
     }
     return _service(cluster, name, names.ROLE_BROKER, ports, headless=True)
+
+
+def _metrics_port(*, offered: bool) -> dict[str, int]:
+    return {"metrics": names.PORT_METRICS} if offered else {}
 
 
 def bootstrap_service(cluster: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,8 @@ def reconcile_services(state: ClusterState, builder: PlanBuilder) -> None:
     """Create Services and PodDisruptionBudgets, and restore them where they were changed or deleted by hand."""
     if "services" not in state.snap.unknown:
         live = objects.by_name(state.snap.services)
-        for wanted in (*services(state.cluster), *listener_services(state)):
+        scraped = state.spec.metrics.enabled
+        for wanted in (*services(state.cluster, metrics=scraped), *listener_services(state)):
             ensure_applied(builder, wanted, live.get(objects.name(wanted)))
         reconcile_listeners(state, builder)
     if "poddisruptionbudgets" not in state.snap.unknown:
@@ -80,7 +81,7 @@ def reconcile_policies(state: ClusterState, builder: PlanBuilder) -> None:
 
 def _policies(state: ClusterState) -> tuple[SnapshotObject, ...]:
     spindle = [name for name in (state.snap.operator_namespace, state.snap.agent_namespace) if name]
-    return network_policies(state.cluster, listener_ports(state), spindle)
+    return network_policies(state.cluster, listener_ports(state), spindle, metrics=state.spec.metrics.enabled)
 
 
 def reconcile_pools(state: ClusterState, builder: PlanBuilder) -> None:
