@@ -95,7 +95,7 @@ def parse(arguments: list[str]) -> Options:
         "--allow",
         type=_allowed,
         default=env.get("SPINDLE_ALLOW") or "{}",
-        help="settings that KafkaClusters may use beyond Kafka, as JSON: images, jvmOptions, classes, annotations (default: harmless ones)",
+        help="settings that KafkaClusters may use beyond Kafka, as JSON: images, jvmOptions, classes, annotations, hadoopSettings (default: harmless ones)",
     )
     args = parser.parse_args(arguments)
     return Options(

@@ -179,6 +179,7 @@ def test_what_clusters_may_ask_for_reaches_the_operator(render: Render) -> None:
     assert told() == Allowed()
     assert told("allow.images={registry.example/kafka}").images == ("registry.example/kafka",)
     assert told("allow.jvmOptions={-Dmine=*}").jvm_option("-Dmine=x")
+    assert told("allow.hadoopSettings={fs.oss.}").hadoop_setting("fs.oss.endpoint", "x")
 
 
 def test_no_right_is_a_wildcard(render: Render) -> None:

@@ -75,6 +75,26 @@ def waiting(wanted: ReconcilePlan, reason: str = "SpecNotAllowed") -> list[str]:
             {"rebalance": {"rollup": {"path": "file:///var/lib/spindle/rollup", "claimName": "theirs"}}},
             id="a-claim",
         ),
+        pytest.param(
+            "spec.rebalance.rollup.settings",
+            {"rebalance": {"rollup": {"path": "s3a://evil/x", "settings": {"fs.s3a.impl": "evil.FileSystem"}}}},
+            id="a-class-into-the-job",
+        ),
+        pytest.param(
+            "spec.rebalance.rollup.settings",
+            {
+                "rebalance": {
+                    "rollup": {
+                        "path": "abfss://c@evil.dfs.core.windows.net/x",
+                        "settings": {
+                            "fs.azure.account.keyprovider.evil": "org.apache.hadoop.fs.azurebfs.services.ShellDecryptionKeyProvider",
+                            "fs.azure.shellkeyprovider.script": "/bin/sh",
+                        },
+                    }
+                }
+            },
+            id="a-program-in-the-job",
+        ),
         pytest.param("spec.security.caSecret", {"security": {"caSecret": "theirs"}}, id="an-authority"),
         pytest.param(
             "spec.listeners[out].annotations",

@@ -135,6 +135,68 @@ def test_what_a_chart_widens() -> None:
     assert not allowed.annotation("a")
 
 
+@pytest.mark.parametrize("key", [
+    "spark.jars", "spark.driver.extraJavaOptions", "spark.executor.extraClassPath", "spark.kubernetes.executor.podTemplateFile",
+    "spark.submit.pyFiles", "fs.s3a.impl", "fs.AbstractFileSystem.file.impl", "fs.file.impl", "io.compression.codecs",
+    "hadoop.security.credential.provider.path", "fs.s3a.security.credential.provider.path", "fs.azure.shellkeyprovider.script",
+    "fs.azure.account.keyprovider.x", "fs.azure.sas.token.provider.type", "fs.s3a.delegation.token.binding", "fs.s3a.custom.signers",
+    "fs.s3a.audit.service.classname", "fs.s3a.assumed.role.credentials.provider", "fs.gs.auth.service.account.json.keyfile",
+    "net.topology.script.file.name", "hadoop.security.group.mapping", "fs.viewfs.mounttable.x.linkFallback", "fs.s3a.buffer.dir",
+    "fs.s3a.bucket.b.impl", "fs.s3a.bucket.a.b.endpoint", "fs.s3a.bucket..endpoint", "fs.s3a.bucket.b.", "fs.s3a.endpoints", "fs.s3a",
+    "dfs.ha.namenodes", "",
+])  # fmt: skip
+def test_hadoop_settings_that_are_not_allowed(key: str) -> None:
+    assert not Allowed().hadoop_setting(key, "x")
+    assert Allowed(hadoop_settings=("*",)).hadoop_setting(key, "x")
+
+
+@pytest.mark.parametrize("key", [
+    "fs.s3a.endpoint", "fs.s3a.bucket.history.endpoint", "fs.s3a.path.style.access", "fs.s3a.secret.key", "fs.azure.account.key.me.dfs.core.windows.net",
+    "fs.azure.account.auth.type", "fs.gs.project.id", "dfs.nameservices", "dfs.ha.namenodes.ns1", "dfs.namenode.rpc-address.ns1.nn1",
+])  # fmt: skip
+def test_hadoop_settings_that_name_a_store_are_allowed(key: str) -> None:
+    assert Allowed().hadoop_setting(key, "${env.ANYTHING}")
+
+
+@pytest.mark.parametrize(
+    "key", ["fs.s3a.aws.credentials.provider", "fs.s3a.bucket.b.aws.credentials.provider"]
+)
+def test_hadoop_settings_that_name_classes_are_allowed_by_what_they_name(key: str) -> None:
+    own = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    assert Allowed().hadoop_setting(key, own)
+    assert Allowed().hadoop_setting(
+        key, f"{own}, software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
+    )
+    assert not Allowed().hadoop_setting(key, f"{own},evil.Provider")
+    assert not Allowed().hadoop_setting(key, "${fs.s3a.endpoint}")
+    assert Allowed(classes=("evil.",)).hadoop_setting(key, f"{own},evil.Provider")
+    assert not Allowed(hadoop_settings=("fs.azure.",)).hadoop_setting(key, "evil.Provider")
+
+
+def rolled_up(**settings: str) -> dict[str, Any]:
+    return {
+        "engine": {"image": "apache/kafka:job"},
+        "rollup": {"path": "s3a://bucket/x", "settings": settings},
+    }
+
+
+def test_the_jobs_settings_are_told_by_field_and_what_was_in_use_stays() -> None:
+    world = World.of()
+    world.allowed = Allowed(hadoop_settings=("*",))
+    world.cluster["spec"]["rebalance"] = rolled_up(**{"fs.s3a.impl": "mine.FileSystem"})
+    look(world)
+    assert world.all("CronJob")
+    world.allowed = Allowed()
+    look(world)
+    assert waiting(world, "AllowedForCompatibility") == ["spec.rebalance.rollup.settings"]
+    world.cluster["spec"]["rebalance"] = rolled_up(**{"fs.s3a.impl": "evil.FileSystem"})
+    look(world)
+    assert waiting(world) == ["spec.rebalance.rollup.settings"]
+    (told,) = (each for each in world.cluster["status"]["waiting"] if each["reason"] == "SpecNotAllowed")
+    assert "allow.hadoopSettings" in told["unblockedBy"]
+    assert "evil" not in str(world.all("CronJob"))
+
+
 @pytest.mark.parametrize(
     "text", ["x", "[]", '{"image": []}', '{"images": "x"}', '{"images": [1]}', '{"images": [""]}']
 )

@@ -145,5 +145,6 @@ class Rollup(ApiModel):
         ),
     ] = Field(
         default_factory=dict,
-        description="Hadoop settings for the file system. They are readable in the job's pod: put credentials into secretName.",
+        description="Hadoop settings for the file system: endpoints, credentials, sizes and retries of S3, Azure, Google Cloud Storage and HDFS, and "
+        "what the chart's value allow.hadoopSettings names. They are readable in the job's pod: put credentials into secretName.",
     )

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spindle.cluster import names
+from spindle.cluster import allowed_hadoop, names
 
-EVERYTHING: Final = "*"
+EVERYTHING: Final = allowed_hadoop.EVERYTHING
 # Letters that a value may have where an entry leaves it open: none with which a path, a list or a second option could be written.
 _OPEN: Final = "[A-Za-z0-9._%+-]*"
 
@@ -108,12 +108,15 @@ class Allowed:
         classes: more classes (or paths of classes) that Kafka may load than `CLASSES`; an entry that ends with a dot or a slash allows all
             below it; ``*`` for every class.
         annotations: keys of load balancers' annotations; ``*`` for every one.
+        hadoop_settings: more Hadoop settings for the rebalance job than `allowed_hadoop.SETTINGS`; an entry that ends with a dot allows all below
+            it; ``*`` for every one.
     """
 
     images: tuple[str, ...] = IMAGES
     jvm_options: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ANNOTATIONS
+    hadoop_settings: tuple[str, ...] = ()
 
     def image(self, image: str) -> bool:
         """Whether pods may be made from an image."""
@@ -125,17 +128,25 @@ class Allowed:
 
     def loads(self, value: str) -> bool:
         """Whether Kafka may load all that a setting names: classes with commas between them, or the path of one."""
-        entries = (*CLASSES, *self.classes)
-        named = [each.strip() for each in value.split(",")]
-        return all(not each or any(_class_fits(each, entry) for entry in entries) for each in named)
+        return _classes_fit(value, (*CLASSES, *self.classes))
 
     def annotation(self, key: str) -> bool:
         """Whether a load balancer's Service may carry an annotation."""
         return EVERYTHING in self.annotations or key in self.annotations
 
+    def hadoop_setting(self, key: str, value: str) -> bool:
+        """Whether the rebalance job may get a Hadoop setting; one that names classes by its value."""
+        if allowed_hadoop.fits(key, self.hadoop_settings):
+            return True
+        if allowed_hadoop.loads(key):
+            return _classes_fit(value, (*allowed_hadoop.CLASSES, *self.classes))
+        return allowed_hadoop.harmless(key)
+
 
 def read(text: str) -> Allowed:
-    """From the operator's configuration, a JSON object with some of ``images``, ``jvmOptions``, ``classes``, ``annotations``; each a list of texts.
+    """From the operator's configuration, a JSON object.
+
+    Some of ``images``, ``jvmOptions``, ``classes``, ``annotations`` and ``hadoopSettings``; each a list of texts.
 
     Raises:
         ValueError: it is no such object; the message says what is wrong.
@@ -149,6 +160,7 @@ def read(text: str) -> Allowed:
         "jvmOptions": "jvm_options",
         "classes": "classes",
         "annotations": "annotations",
+        "hadoopSettings": "hadoop_settings",
     }
     if not isinstance(found, dict) or (strange := sorted(found.keys() - keys.keys())):
         raise ValueError(
@@ -175,6 +187,11 @@ def _option_fits(option: str, entry: str) -> bool:
     if entry in (EVERYTHING, option):
         return True
     return entry.endswith("*") and re.fullmatch(re.escape(entry[:-1]) + _OPEN, option) is not None
+
+
+def _classes_fit(value: str, entries: tuple[str, ...]) -> bool:
+    named = [each.strip() for each in value.split(",")]
+    return all(not each or any(_class_fits(each, entry) for entry in entries) for each in named)
 
 
 def _class_fits(name: str, entry: str) -> bool:

@@ -8,6 +8,7 @@ from spindle.api.cluster import MAX_CLUSTER_DISKS, KafkaClusterSpec
 from spindle.cluster import allowed as rules
 from spindle.cluster import names
 from spindle.cluster.allowed import Allowed
+from spindle.cluster.allowed_hadoop import loads as loads_class
 from spindle.manifests.spec_settings import RejectedSettings
 
 REASON: Final = "SpecNotAllowed"
@@ -76,7 +77,7 @@ def not_allowed(
         job_image: of the rebalance job as Spindle was installed; allowed in any case.
     """
     found = [*_images(spec, allowed, job_image), *_options(spec, allowed), *_annotations(spec, allowed)]
-    found += [*_settings(spec, allowed), *_lent(cluster, spec, lent), *_disks(spec)]
+    found += [*_settings(spec, allowed), *_rollup(spec, allowed), *_lent(cluster, spec, lent), *_disks(spec)]
     return tuple(sorted(found, key=lambda ask: ask.key))
 
 
@@ -141,6 +142,31 @@ def _settings(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
     for field, settings in places:
         for each in rules.forbidden_settings(settings, allowed):
             yield _ask(field, each.key, each.value, each.message, each.way_out)
+
+
+def _rollup(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    rollup = spec.rebalance.rollup
+    for key, value in sorted(rollup.settings.items() if rollup is not None else ()):
+        if allowed.hadoop_setting(key, value):
+            continue
+        what = (
+            f"Hadoop setting {key[:_SHOWN]} loads a class that the installation does not allow ({value[:_SHOWN]})"
+            if loads_class(key)
+            else f"Hadoop setting {key[:_SHOWN]} is not allowed: some settings load classes, run programs or read files in the rebalance "
+            "job, which has a certificate for Kafka and an account in this namespace"
+        )
+        widened = (
+            "class added to the chart's value allow.classes"
+            if loads_class(key)
+            else "setting added to the chart's value allow.hadoopSettings"
+        )
+        yield _ask(
+            "spec.rebalance.rollup.settings",
+            key[:128],
+            f"{key}={value}",
+            what,
+            f"remove it, or have the {widened}",
+        )
 
 
 def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, SharedObject]) -> Iterator[Ask]:
