@@ -15,6 +15,8 @@ from spindle.disks.dir_list import NO_LIST
 from spindle.healing.acceptance import Accepted
 from spindle.healing.disk_slot import SlotContent
 from spindle.healing.node_loss import NodeLossEvidence, is_ready
+from spindle.proposals.lifecycle import ProposalStep
+from spindle.proposals.proposal import ProposalPhase
 from spindle.rolling.verdict import RestartVerdict
 
 Weaken = Callable[[Any], Any]
@@ -49,10 +51,11 @@ class Mutant:
 def install(mutant: Mutant) -> None:
     """Put it in its place, in this process, wherever the original is known by a name of its own already."""
     for target, weaken in ((mutant.target, mutant.weaken), *mutant.also):
-        _install(target, weaken)
+        put(target, weaken)
 
 
-def _install(target: str, weaken: Weaken) -> None:
+def put(target: str, weaken: Weaken) -> None:
+    """Put something in the place of one function, property or constant, made from what stands there."""
     module_name, _, path = target.partition(":")
     owner: Any = importlib.import_module(module_name)
     *parts, last = path.split(".")
@@ -193,6 +196,39 @@ def _live_wherever(original: Any, look: Any, broker: int, partition: Any) -> Any
         look.bad = before
 
 
+def _without_guard(_: Any) -> Any:
+    """A record is written over whatever stands there."""
+
+    async def over(self: Any, obj: Any, __: Any) -> Any:
+        return await self._kube.apply(obj, self._namespace)
+
+    return over
+
+
+def _goes_on_after_records(original: Any, action: Any) -> bool:
+    """A record that could not be written does not end the pass."""
+    return bool(original(action)) and type(action).__name__ != "Apply"
+
+
+def _asks_nobody(original: Any, *args: Any) -> dict[str, Any]:
+    """Listeners that ask clients for no certificate."""
+    return {**original(*args), "ssl.client.auth": "none"}
+
+
+def _approved_first(original: Any, facts: Any) -> Any:
+    """That a proposal was approved is noted in a pass of its own."""
+    turn = original(facts)
+    if facts.phase is ProposalPhase.PROPOSED and turn.phase is ProposalPhase.EXECUTING:
+        return ProposalStep(ProposalPhase.APPROVED, "ApprovalRequired", "It was approved.", "Nothing to do.")
+    return turn
+
+
+def _order_before_election(original: Any, look: Any, leaders: Any, busy: Any) -> Any:
+    """Leaders are elected in a later pass than the order of replicas is changed."""
+    intents = original(look, leaders, busy)
+    return intents[:-1] if len(intents) > 1 else intents
+
+
 _U: Final = "unit/"
 
 MUTANTS: Final = (
@@ -215,6 +251,7 @@ MUTANTS: Final = (
     Mutant(2, "spindle.quorum.decide:_majority", _YES, (_U + "test_quorum.py",)),
     Mutant(2, "spindle.reconcile.steps.unavailable:unavailable_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
     Mutant(2, "spindle.reconcile.plan:meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
+    Mutant(2, "spindle.reconcile.steps.eviction:_fenced", always(()), (_U + "test_healing_plan.py",), mend=True),
     # 3: no rack lost
     Mutant(3, "spindle.placement.racks:move_keeps_racks", _YES, (_U + "test_moves_execute.py",)),
     Mutant(3, "spindle.moves.rules:keeps_racks", _NO, (_U + "test_moves_execute.py",)),
@@ -231,6 +268,12 @@ MUTANTS: Final = (
     Mutant(4, "spindle.moves.rules:wherever_it_lands", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.rules:target_filling", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.limits:Limits.ceiling", always(10.0), (_U + "test_moves_execute.py", _U + "test_healing_plan.py")),
+    Mutant(
+        4, "spindle.reconcile.disk_inventory:DiskInventory._ceilings", always(dict), (_U + "test_healing_plan.py",), mend=True,
+    ),
+    Mutant(
+        4, "spindle.reconcile.disk_usage:ceilings", always(dict), (_U + "test_healing_plan.py",),
+    ),
     Mutant(4, "spindle.healing.restore_replicas:place", around(_without_limit), (_U + "test_healing.py",)),
     # 5: no dir removed with replicas on it
     Mutant(5, "spindle.healing.remove_dir:may_remove_dir", _NO, (_U + "test_healing.py",)),
@@ -282,6 +325,7 @@ MUTANTS: Final = (
     Mutant(11, "spindle.reconcile.steps.deletion:reconcile_deletion", around(_claims_asked_for), (_U + "test_plan.py",)),
     # 12: nobody gets in uninvited
     Mutant(12, "spindle.cluster.owned:owned", _NO, (_U + "test_api_crd.py",)),
+    Mutant(12, "spindle.cluster.config:_common", around(_asks_nobody), (_U + "test_config.py",)),
     # 13: one birth
     Mutant(13, "spindle.disks.rules:may_format_voter", _NO, (_U + "test_disks_rules.py",)),
     Mutant(13, "spindle.reconcile.steps.cluster_identity:_from_claims", _NO, (_U + "test_plan.py",)),
@@ -295,7 +339,15 @@ MUTANTS: Final = (
     Mutant(15, "spindle.reconcile.steps.brokers:_unseen", _FALSE, (_U + "test_readoption.py",), mend=True),
     Mutant(15, "spindle.reconcile.steps.brokers:_returning", around(_as_many_as_asked_for), (_U + "test_readoption.py",), mend=True),
     Mutant(15, "spindle.reconcile.steps.readoption:_has_placeholder", _YES, (_U + "test_readoption.py",)),
+    Mutant(15, "spindle_operator.writing:Writer._over", _without_guard, (_U + "test_operator_act.py",), mend=True),
+    Mutant(15, "spindle_operator.act:_ends_pass", around(_goes_on_after_records), (_U + "test_operator_act.py",), mend=True),
     # 16: only what is ours
     Mutant(16, "spindle.reconcile.objects:owned_by", _YES, (_U + "test_controllers_plan.py", _U + "test_plan.py")),
+    Mutant(16, "spindle.reconcile.ownership:Owners.hold", _YES, (_U + "test_owned.py",)),
     Mutant(16, "spindle_agent.volume:_check_folder", _NO, (_U + "test_agent_volume.py",)),
+    # 17: every way out leads on
+    Mutant(
+        17, "spindle.proposals.lifecycle:_before", around(_approved_first), (_U + "test_proposals.py", _U + "test_proposals_passes.py"), mend=True,
+        also=(("spindle.moves.leadership:set_preferred_leaders", around(_order_before_election)),),
+    ),
 )  # fmt: skip

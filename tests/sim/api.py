@@ -65,6 +65,9 @@ class Api:
     on_down: Callable[[Json, str, str], None] = lambda *_: (
         None
     )  # a pod is about to be asked to go: by whom, and how
+    on_write: Callable[[str, str, Json, Json | None], None] = lambda *_: (
+        None
+    )  # an object that is there was written: by whom, how, as it was, as it is
     _owners: dict[str, fields.Owners] = field(default_factory=dict)  # by UID
     _serial: int = 1000
     _uids: int = 0
@@ -114,11 +117,22 @@ class Api:
         Raises:
             Refused: it is not done.
         """
+        before = None if request.method == "GET" else self._there(request.path)
         answer = self._handle(request)
+        if before is not None:
+            kind, name = before["kind"], _name(before)
+            self.on_write(request.who, request.method, before, self.objects[kind].get(name))
         if request.method in ("POST", "PATCH") and answer.get("kind") in _OWNERS_TOLD:
             owners = self._owners.get(answer["metadata"]["uid"], {})
             return {**answer, "metadata": {**answer["metadata"], "managedFields": fields.managed(owners)}}
         return answer
+
+    def _there(self, path: str) -> Json | None:
+        """The object that a request names, if it is there."""
+        kind, namespace, name, _ = parse(path)
+        if kind is None or name is None:
+            return None
+        return self.objects.get(kind.kind, {}).get((namespace or "" if kind.namespaced else "", name))
 
     def _handle(self, request: Request) -> Json:
         kind, namespace, name, sub = parse(request.path)

@@ -12,6 +12,7 @@ from typing import Any
 
 from spindle.cluster import names
 from spindle.manifests import backup as backups
+from tests.sim import faults_told
 from tests.sim.api import NAMESPACE, Json
 from tests.sim.controllers import claims_of
 from tests.sim.disks import FileSystem, Slot
@@ -257,7 +258,7 @@ def disk_fills(hand: Hand) -> End:
     what, slot = found
     fs = slot.fs
     assert fs is not None
-    taken = int(fs.free * hand.rng.choice((0.5, 0.85, 0.97, 1.0)))
+    taken = int(fs.free * hand.told.get("share", hand.rng.choice((0.5, 0.85, 0.97, 1.0))))
     fs.other_bytes += taken
     hand.world.kernel.say(
         "disk", f"{what} fills up", f"{100 * fs.used // fs.capacity} % of {fs.disk} are used"
@@ -1166,7 +1167,7 @@ KINDS: dict[str, Callable[[Hand], End]] = {
         topic_made_again, topic_made, topics_made_often, config_changed, config_refused, more_brokers, fewer_brokers, more_disks, fewer_disks, disk_drained,
         broker_stopped, acceptance_copied, loss_accepted, in_and_out, zone_label_changed, more_replicas_by_others, claim_resized,
     )
-}  # fmt: skip
+} | faults_told.KINDS  # fmt: skip
 _WEIGHTS = {
     "disk_dies": 8,
     "disk_hangs": 4,
@@ -1175,6 +1176,7 @@ _WEIGHTS = {
     "operator_killed": 3,
     "backup_taken": 3,
     # In kept lives alone: another kind would change all lives that are known by their seeds.
+    **dict.fromkeys(faults_told.KINDS, 0),
     "disk_entry_removed": 0,
     "acceptance_copied": 0,
     "loss_accepted": 0,

@@ -82,6 +82,9 @@ class Kubelets:
     runs: dict[str, Run] = field(default_factory=dict)
     slow_projection: bool = False
     on_start: Callable[[Any, int, Any], None] = lambda *_: None
+    # Kafka is started: pod, node id, configuration, and what was formatted for it as a voter of the first hour.
+    on_process: Callable[[Any, int, dict[str, str], tuple[str, FileSystem] | None], None] = lambda *_: None
+    on_wipe: Callable[[FileSystem, Json], None] = lambda *_: None
     _disks: int = 0
 
     def __post_init__(self) -> None:
@@ -168,6 +171,7 @@ class Kubelets:
             f"wiped {slot.fs.disk} in {slot.node}{slot.path}",
             "its claim is gone, and its volume's policy is Delete",
         )
+        self.on_wipe(slot.fs, volume)
         capacity, slot.fs.state = slot.fs.capacity, "dead"
         slot.fs = self.new_disk(capacity)
         if volume["spec"]["storageClassName"] == "local-disks":
@@ -431,6 +435,7 @@ class Kubelets:
                 fs.identity = json.loads(fs.files.pop(look.PENDING_FILE))
                 fs.files["metadata"] = "bootstrap"
             assert fs.meta is not None
+            self.on_process(run, node_id, props, None if voters is None else (fs.meta["cluster.id"], fs))
             self.kafka.start_controller(
                 run.uid, node_id, fs.meta["directory.id"], run.node.name, fs=fs, voters=voters, props=props
             )
@@ -440,6 +445,7 @@ class Kubelets:
             for mode, mount, log, _ in entries
         }
         self.on_start(run, node_id, dirs)
+        self.on_process(run, node_id, props, None)
         self.kafka.start_broker(run.uid, node_id, props.get("broker.rack"), dirs, props, run.node.name)
 
     def _crashed(self, run: Run, why: str) -> None:

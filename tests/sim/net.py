@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from tests.sim.api import Api, Refused, Request
+from tests.sim.api import NAMESPACE, SYSTEM, Api, Refused, Request, parse
 from tests.sim.kafka.state import KafkaFault
 from tests.sim.kernel import Kernel
 from tests.sim.loop import Fiber, Process
@@ -33,6 +33,9 @@ class Net:
     api_mishaps: float = 0.0
     kafka_mishaps: float = 0.0
     requests: int = 0
+    refused: dict[tuple[str, str], int] = field(
+        default_factory=dict
+    )  # verb and resource → status of every answer
 
     def linked(self, one: str, other: str) -> bool:
         """Whether two reach each other."""
@@ -62,9 +65,12 @@ class Net:
             if mishap == "lost":
                 self.kernel.call_later(limit, lambda: answer(None, silent))
                 return
+            what = asked(request)
+            if what in self.refused:
+                answer(None, refusal(self.refused[what], what, request.who))
+                return
             if mishap == "refused":
-                status, reason = rng.choice(_REFUSALS)
-                answer(None, Refused(status, reason, f"{reason}, for now"))
+                answer(None, refusal(rng.choice(REFUSALS[what[0]]), what, request.who))
                 return
             value, error = None, None
             try:
@@ -113,10 +119,52 @@ _KAFKA_REFUSALS = (
     (31, "CLUSTER_AUTHORIZATION_FAILED"),
     (41, "NOT_CONTROLLER"),
 )
-_REFUSALS = (
-    (500, "InternalError"),
-    (503, "ServiceUnavailable"),
-    (504, "Timeout"),
-    (429, "TooManyRequests"),
-    (409, "Conflict"),
-)
+# What the API server may answer to each verb although the request is a good one: rights, quotas and policies; conflicts; too many requests; failures
+# of its own, of a webhook or of etcd; a time-out; no server behind it.
+_ANY = (403, 429, 500, 503, 504)
+REFUSALS: dict[str, tuple[int, ...]] = {
+    "get": _ANY,
+    "list": _ANY,
+    "create": (*_ANY, 409),
+    "apply": (*_ANY, 409),
+    "patch": (*_ANY, 409),
+    "update": (*_ANY, 409),
+    "delete": (*_ANY, 409),
+    "evict": _ANY,
+}
+_REASONS = {
+    403: "Forbidden",
+    409: "Conflict",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def asked(request: Request) -> tuple[str, str]:
+    """Verb and resource of a request."""
+    kind, _, name, sub = parse(request.path)
+    resource = kind.plural if kind is not None else ""
+    if request.method == "GET":
+        return "list" if name is None else "get", resource
+    if sub == "eviction":
+        return "evict", resource
+    if "apply" in request.content_type:
+        return "apply", resource
+    return _VERBS[request.method], resource
+
+
+def refusal(status: int, what: tuple[str, str], who: str) -> Refused:
+    """An answer as the API server words it."""
+    verb, resource = what
+    text = {
+        403: f'{resource} is forbidden: User "system:serviceaccount:{SYSTEM}:{who}" cannot {verb} resource "{resource}" in the namespace "{NAMESPACE}"',
+        409: f"Operation cannot be fulfilled on {resource}: the object has been modified; please apply your changes to the latest version and try again",
+        429: "The server has received too many requests and has asked us to try again later",
+        500: "Internal error occurred: etcdserver: leader changed",
+        503: "the server is currently unable to handle the request",
+        504: "Timeout: request did not complete within the allotted timeout",
+    }[status]
+    return Refused(status, _REASONS[status], text)

@@ -97,9 +97,9 @@ class Person:
 
     def slot(self, wait: Wait) -> Any:
         """The slot of the disk that a wait regards."""
-        if wait.broker is None and wait.disk != "metadata":
-            return None
         found = re.search(rf"{SAMPLE}-controller-(\d+)", wait.object)
+        if wait.broker is None and wait.disk != "metadata" and not found:
+            return None
         node = names.controller_id(int(found[1])) if found else wait.broker
         return self.world.kubelets.slot_of(names.claim_name(SAMPLE, node or 0, wait.disk or "metadata"))
 
@@ -158,6 +158,8 @@ class Person:
             ),
             None,
         )
+        if controller := re.search(rf"{SAMPLE}-controller-(\d+)", wait.object):
+            wanted = self._controller_disk(names.controller_id(int(controller[1])))
         if slot is None or wanted is None:
             self.replace_disk(wait)
             return
@@ -191,6 +193,12 @@ class Person:
                     self.say(f"exchanges {slot.node}{slot.path} and {other.node}{other.path}", wait)
                     return
         self.replace_disk(wait)
+
+    def _controller_disk(self, node_id: int) -> str | None:
+        """The directory id that a controller's claim carries."""
+        claim = self.world.api.get("PersistentVolumeClaim", names.claim_name(SAMPLE, node_id, "metadata"))
+        notes = ((claim or {}).get("metadata") or {}).get("annotations") or {}
+        return notes.get(names.ANN_DIRECTORY_ID)
 
     def _remount(self, slot: Any, wait: Wait) -> None:
         """Mount a read-only disk read-write again: every record on it can be read, so it is not lost."""

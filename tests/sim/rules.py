@@ -6,6 +6,7 @@ from tests.sim.api import Json, is_ready
 from tests.sim.controllers import claims_of
 from tests.sim.kafka.state import Part
 from tests.sim.kernel import START
+from tests.sim.rules_more import MoreRules
 from tests.sim.variety import SAMPLE
 
 _BROKER_ROLE = "broker"
@@ -50,6 +51,7 @@ class Judge:
         world.kafka.on_reassign = self._reassigned
         world.kafka.on_unregister = self._forgotten
         world.kernel.call_later(30.0, self._look)
+        self.more = MoreRules(self)
 
     def breaks(self, rule: str, what: str) -> None:
         """Something broke a rule."""
@@ -70,6 +72,7 @@ class Judge:
         world = self.world
         world.kernel.call_later(30.0, self._look)
         self._losses()
+        self.more.look()
         amiss = self.amiss()
         if not amiss:
             self._amiss_since = None
@@ -130,6 +133,7 @@ class Judge:
 
     def _reassigned(self, part: Part, target: list[int]) -> None:
         """Rules 1 and 6: one replica at a time comes or goes, and none comes empty where it may lead."""
+        self.more.reassigned(part, target)
         coming = [b for b in target if b not in part.replicas]
         going = [b for b in part.replicas if b not in target]
         name = f"{part.topic[:20]}-{part.index}"
@@ -172,6 +176,7 @@ class Judge:
                 "f8",
                 f"{how} of broker {broker}, whose Kafka runs, while the operator cannot ask Kafka at all",
             )
+        self.more.taken_down(pod, run, broker, how)
         self._alone(run, broker, how)
         self._stalled_together(run, broker, how)
         sick = [fs for fs in run.files.disks.values() if fs is not None and fs.state in ("hung", "slow")]
@@ -383,6 +388,7 @@ class Judge:
         """(d), (e) and rule 10: nothing is left that should not be."""
         self.world.kafka.settle()
         self._losses()
+        self.more.look()
         status = (self.world.cluster() or {}).get("status") or {}
         for entry in (
             c for c in status.get("conditions") or () if c["type"] in ("Ready", "DataAtRisk", "DisksHealthy")

@@ -170,6 +170,7 @@ class Requests(Load):
             if live[path].state == "hung":
                 process.stuck = True
                 raise Timeout
+            self.on_copy(process, path, key)
             live[path].logs[key, "future"] = Log(held[1].logs[key, ""].topic_id)
         return 0
 

@@ -192,6 +192,7 @@ class State:
         # Whoever judges is asked before Spindle has a partition's replicas changed, and before a broker is forgotten.
         self.on_reassign: Callable[[Part, list[int]], None] = lambda *_: None
         self.on_unregister: Callable[[int], None] = lambda *_: None
+        self.on_copy: Callable[[Process, str, Key], None] = lambda *_: None  # between dirs
         self.rng = random.Random(kernel.seed ^ 0xCAFE)
         self.processes: dict[str, Process] = {}
         self.controllers: dict[str, Controller] = {}

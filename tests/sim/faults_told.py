@@ -1,0 +1,226 @@
+"""Troubles of kept lives alone: random lives never have them, since another kind would change all lives that are known by their seeds."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from spindle.cluster import names
+from spindle.reconcile.times import stamp
+from tests.sim.api import NAMESPACE, Json
+from tests.sim.disks import Log
+from tests.sim.kernel import START
+from tests.sim.rules_more import contents
+from tests.sim.variety import SAMPLE
+
+if TYPE_CHECKING:
+    from tests.sim.faults import Hand
+
+End = Callable[[], None] | None
+_AT_ONCE = 3  # passes that a proposal of leaders alone may take, and one in which something else is noted
+_SIDES = 1  # a further pass, which others' changes wake
+
+
+def leaders_proposed(hand: "Hand") -> End:
+    """A proposal of new leaders and no moves, approved already; it is done within a few passes of the operator."""
+    world = hand.world
+    topic = str(hand.told["topic"])
+    parts = [p for p in world.truth("partitions") if p["topic"] == topic]
+    leaders = [
+        {
+            "topic": topic,
+            "partition": p["partition"],
+            "broker": next(b for b in p["replicas"] if b != p["leader"]),
+        }
+        for p in parts[: int(hand.told["count"])]
+    ]
+    now = world.kernel.now
+    spec = {
+        "cluster": SAMPLE, "inputHash": "a" * 64, "approved": "a" * 64, "expires": stamp(now + 5000), "moves": [], "leaders": leaders,
+    }  # fmt: skip
+    owner = world.cluster()["metadata"]
+    reference = {"apiVersion": names.API_VERSION, "kind": "KafkaCluster", "name": SAMPLE, "uid": owner["uid"]}
+    meta = {
+        "name": "leaders",
+        "namespace": NAMESPACE,
+        "ownerReferences": [reference],
+        "labels": {names.LABEL_CLUSTER: SAMPLE},
+    }
+    passes = sum(operator.passes for operator in world.operators)
+    world.kernel.say("person", f"approves a proposal of {len(leaders)} leaders and no moves")
+    world.api.put({"apiVersion": names.API_VERSION, "kind": "KafkaRebalance", "metadata": meta, "spec": spec})
+    over: list[str] = []
+
+    def changed(_: str, kind: str, obj: Json) -> None:
+        if kind == "KafkaRebalance" and (obj.get("status") or {}).get("phase") == "Done" and not over:
+            took = sum(operator.passes for operator in world.operators) - passes
+            over.append(f"{took} passes and {world.kernel.now - now:.1f} s")
+            world.kernel.say("person", "sees that the proposal is done", over[0])
+            if took > _AT_ONCE + _SIDES:
+                world.judge.breaks("e", f"a proposal of {len(leaders)} leaders and no moves took {over[0]}")
+
+    world.api.watchers.append(changed)
+    return (
+        None
+        if hand.told.get("lasts")
+        else lambda: None if over else world.judge.breaks("e", "a proposal of leaders alone is not done")
+    )
+
+
+def record_written_between(hand: "Hand") -> End:
+    """Another operator, which leads by now, writes a broker's record between this one's look and its write of how the broker starts."""
+    world, name = hand.world, names.broker_name(SAMPLE, hand.broker())
+    apply, written = world.api._apply, list[int]()
+
+    def between(kind: Any, key: Any, live: Any, body: Json, manager: str, sub: Any) -> Json:
+        record = kind.kind == "KafkaBroker" and key[1] == name and not sub and live is not None
+        if record and not written and _modes(body) != _modes(live):
+            generation = int(live["spec"]["logDirs"]["generation"]) + 5
+            written.append(generation)
+            world.kernel.say(
+                "operator", f"another one writes the record of {name}", f"log dirs of generation {generation}"
+            )
+            live = world.api.change(
+                live, {"spec": {"logDirs": {"generation": generation}}}, manager="spindle-operator"
+            )
+        try:
+            made: Json = apply(kind, key, live, body, manager, sub)
+        finally:
+            now = world.api.get("KafkaBroker", name)
+            if written and now is not None and int(now["spec"]["logDirs"]["generation"]) < written[0]:
+                world.judge.breaks(
+                    "f15",
+                    f"the record of {name}, which another operator wrote a moment before, is overwritten",
+                )
+        return made
+
+    world.api._apply = between
+    return None
+
+
+def _modes(broker: Json) -> list[str]:
+    return [str(disk.get("mode")) for disk in broker["spec"].get("disks") or ()]
+
+
+def config_opens(hand: "Hand") -> End:
+    """Somebody sets what would let in whoever comes."""
+    world, key, value = hand.world, str(hand.told["key"]), str(hand.told["value"])
+    live = world.cluster()
+    spec = json.loads(json.dumps(live["spec"]))
+    spec.setdefault("config", {})[key] = value
+    world.kernel.say("person", f"changes the spec: {key}={value}")
+    world.api.put({**live, "spec": spec}, manager="person")
+    return None
+
+
+def controllers_swapped(hand: "Hand") -> End:
+    """Blank disks take the place of controllers' disks, and their pods are deleted; after a while the old disks are put back."""
+    world, back = hand.world, []
+    for index in hand.told["controllers"]:
+        node_id = names.controller_id(index)
+        slot = world.kubelets.slot_of(names.claim_name(SAMPLE, node_id, "metadata"))
+        pod = world.api.get("Pod", names.controller_pod(SAMPLE, node_id))
+        if slot is None or slot.fs is None or pod is None:
+            continue
+        old = slot.fs
+        slot.fs = world.kubelets.new_disk(old.capacity)
+        world.pulled.append(old)
+        back.append((slot, old))
+        world.kernel.say(
+            "person",
+            f"swaps the disk of {pod['metadata']['name']} for a blank one",
+            f"{old.disk}, now {slot.fs.disk}",
+        )
+        world.api.remove(pod)
+    return None
+
+
+def strangers_come(hand: "Hand") -> End:
+    """Somebody else's objects stand in the namespace, some under names that the next broker will need, some with the cluster's label."""
+    world = hand.world
+    number = len(world.api.all("KafkaBroker"))
+    ours = {names.LABEL_CLUSTER: SAMPLE}
+    volume = {
+        "storageClassName": "standard",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    rebalance = {"cluster": SAMPLE, "inputHash": "b" * 64, "expires": stamp(START + 1e6), "moves": []}
+    made = [
+        (
+            "v1",
+            "PersistentVolumeClaim",
+            names.claim_name(SAMPLE, number, "disk0"),
+            {},
+            {"spec": volume, "status": {"phase": "Pending"}},
+        ),
+        ("v1", "ConfigMap", names.config_map(SAMPLE, number), {}, {"data": {"key": "value"}}),
+        ("v1", "Secret", names.tls_secret(SAMPLE, number), ours, {"data": {"key": "dmFsdWU="}}),
+        ("v1", "ConfigMap", "notes", ours, {"data": {"key": "value"}}),
+        ("v1", "Service", f"{SAMPLE}-other", ours, {"spec": {"selector": {"app": "other"}}}),
+        (
+            "v1",
+            "Pod",
+            "other-0",
+            ours,
+            {"spec": {"volumes": [], "containers": []}, "status": {"phase": "Running"}},
+        ),
+        (names.API_VERSION, "KafkaRebalance", "others", ours, {"spec": rebalance}),
+    ]
+    for version, kind, name, labels, body in made:
+        meta = {"name": name, "namespace": NAMESPACE, "labels": labels}
+        put = world.api.put(
+            {"apiVersion": version, "kind": kind, "metadata": meta, **body}, manager="somebody"
+        )
+        world.judge.more.strangers[put["metadata"]["uid"]] = f"{kind} {name}"
+    world.kernel.say(
+        "somebody", f"makes {len(made)} objects, three of them under names that broker {number} needs"
+    )
+    return None
+
+
+def foreign_disk(hand: "Hand") -> End:
+    """A disk of another cluster is put into the slot of a broker's disk, which is lost; it is not to be touched."""
+    world, found = hand.world, hand.slot()
+    if found is None or found[1].fs is None:
+        return None
+    what, slot = found
+    old = slot.fs
+    assert old is not None
+    old.state = "dead"
+    slot.fs = fs = world.kubelets.new_disk(old.capacity)
+    ids = {"cluster.id": "O" * 22, "node.id": "7", "directory.id": "D" * 22}
+    fs.meta = ids
+    fs.identity = {
+        **(old.identity or {}),
+        "clusterId": ids["cluster.id"],
+        "nodeId": 7,
+        "directoryId": ids["directory.id"],
+    }
+    fs.files["somebody"] = "else"
+    fs.logs[("theirs", 0), ""] = Log("another topic", [(0, record) for record in range(5)])
+    world.judge.more.foreign.append((fs, contents(fs)))
+    world.kernel.say("person", f"puts {fs.disk}, a disk of another cluster, in the place of {what}", old.disk)
+    world.kafka_disk_changed(old)
+    return None
+
+
+def api_forbids(hand: "Hand") -> End:
+    """Requests of one kind are answered by an error for a while: a right was taken away, a quota is used up, a policy or the server says no."""
+    net, rule = hand.world.net, (str(hand.told["verb"]), str(hand.told["kind"]))
+    status = int(hand.told.get("status", 403))
+    net.refused[rule] = status
+    hand.world.kernel.say("api", f"answers {status} to each {rule[0]} of {rule[1]}")
+
+    def end() -> None:
+        net.refused.pop(rule, None)
+        hand.world.kernel.say("api", f"answers each {rule[0]} of {rule[1]} again")
+
+    return end
+
+
+KINDS: dict[str, Callable[["Hand"], End]] = {
+    function.__name__: function
+    for function in (
+        leaders_proposed, record_written_between, config_opens, controllers_swapped, strangers_come, foreign_disk, api_forbids,
+    )
+}  # fmt: skip

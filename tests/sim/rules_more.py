@@ -1,0 +1,238 @@
+"""What must hold about room, deletion, access, bootstrap, lost nodes and other people's objects: rules 4, 11, 12, 13, 14 and 16 of ``docs/safety.md``.
+
+Judged from the disks, Kafka's processes and the requests that reach the API server, as `tests.sim.rules`. Nothing here asks `spindle` what is safe.
+"""
+
+from typing import Any
+
+from tests.sim.api import Json
+from tests.sim.disks import RECORD, FileSystem, Key
+from tests.sim.kafka.state import Part, Process
+from tests.sim.variety import SAMPLE
+
+_OURS = frozenset({"spindle-operator", "spindle-agent"})
+_TAINT = "node.kubernetes.io/out-of-service"
+_FULL = 90.0  # percent of a disk above which nothing may come in, where the spec says nothing
+_OLD = 150.0  # seconds for which a look at Kafka, and what was decided by it, may be on its way
+_SUPER = frozenset({"User:spindle-node", "User:spindle-operator"})
+Place = tuple[int, str]  # broker and log dir
+
+
+class MoreRules:
+    """Looks on at single deeds."""
+
+    def __init__(self, judge: Any) -> None:
+        self._judge, self._world = judge, judge.world
+        self._used: dict[int, list[tuple[float, int]]] = {}  # of a file system: when, bytes
+        self._clusters: set[str] = (
+            set()
+        )  # UIDs of KafkaClusters whose owner asked for the claims to be deleted
+        self._born: dict[
+            str, dict[str, FileSystem]
+        ] = {}  # cluster id → directory id → what was formatted with it
+        self.strangers: dict[str, str] = {}  # UID of somebody else's object → what it is called
+        self.foreign: list[tuple[FileSystem, str]] = []  # somebody else's disks, and what is on them
+        world = self._world
+        world.api.on_write = self._written
+        world.kubelets.on_wipe = self._wiped
+        world.kubelets.on_process = self._process
+        world.kafka.on_copy = self._copied
+
+    def look(self) -> None:
+        """Every half minute."""
+        now = self._world.kernel.now
+        for fs in {id(fs): fs for _, _, fs in self._dirs()}.values():
+            held = self._used.setdefault(id(fs), [])
+            held.append((now, fs.used))
+            del held[: sum(at < now - _OLD for at, _ in held)]
+        for fs, before in self.foreign:
+            if contents(fs) != before:
+                self._breaks(
+                    16, f"disk {fs.disk} of somebody else was written to: {contents(fs)} instead of {before}"
+                )
+
+    def _breaks(self, rule: int, what: str) -> None:
+        self._judge.breaks(f"f{rule}", what)
+
+    # -- 4: no overfull target
+
+    def reassigned(self, part: Part, target: list[int]) -> None:
+        """A replica is to come to a broker: the dir on which it lands has room for it."""
+        for broker in target:
+            process = self._world.kafka.process_of(broker)
+            if broker not in part.replicas and process is not None:
+                path = self._world.kafka._place(process, part)
+                if path is not None:
+                    self._has_room(process, path, part.key)
+
+    def _copied(self, process: Process, path: str, key: Key) -> None:
+        """A copy on another dir of its broker begins."""
+        self._has_room(process, path, key)
+
+    def _has_room(self, process: Process, path: str, key: Key) -> None:
+        fs = process.dirs[path]
+        if fs is None:
+            return
+        size = self._world.kafka.truth_size(key)
+        used = min([fs.used, *(used for _, used in self._used.get(id(fs), ()))])
+        full = used + size + self._under_way((process.broker, path), key)
+        most = fs.capacity * self._limit(process.broker) / 100
+        # Producers went on writing since Spindle looked: one record per partition and second is more than any of them writes.
+        if full > most + RECORD * 2:
+            text = f"{key[0][:20]}-{key[1]} ({size // RECORD} MB) comes to {path} of broker {process.broker}: {full // RECORD} of {fs.capacity // RECORD} MB with what is under way, {most / RECORD:.0f} allowed"
+            self._breaks(4, text)
+
+    def _under_way(self, place: Place, but: Key) -> int:
+        """Bytes that are still to come to a dir."""
+        world, more = self._world, 0
+        for part in world.kafka.parts.values():
+            process = world.kafka.process_of(place[0])
+            if process is None or part.key == but:
+                continue
+            size, held = world.kafka.truth_size(part.key), process.where(part.key, "future")
+            if held is not None and held[0] == place[1]:
+                more += max(0, size - held[1].logs[part.key, "future"].bytes)
+            if place[0] in part.adding:
+                log = process.where(part.key)
+                if (log[0] if log is not None else process.preferred.get(part.key)) == place[1]:
+                    more += max(0, size - (log[1].logs[part.key, ""].bytes if log is not None else 0))
+        return more
+
+    def _limit(self, broker: int) -> float:
+        """Percent up to which a broker's dirs may be filled, as the spec has it."""
+        live = self._world.cluster() or {"spec": self._world.asked}
+        record = self._world.api.get("KafkaBroker", f"{SAMPLE}-broker-{broker}") or {"spec": {}}
+        pools = {pool["name"]: pool for pool in live["spec"].get("brokerPools") or ()}
+        own = (pools.get(record["spec"].get("pool"), {}).get("disks") or {}).get("thresholds")
+        held = own or (live["spec"].get("disks") or {}).get("thresholds") or {}
+        return float(held.get("rejectMoves", _FULL))
+
+    def _dirs(self) -> list[tuple[int, str, FileSystem]]:
+        return [
+            (process.broker, path, fs)
+            for process in self._world.kafka.processes.values()
+            for path, fs in process.dirs.items()
+            if fs is not None
+        ]
+
+    # -- 11: no data deleted unless requested
+
+    def _wiped(self, fs: FileSystem, volume: Json) -> None:
+        """A provisioner wipes a disk whose claim is gone."""
+        claim = str((volume["spec"].get("claimRef") or {}).get("name"))
+        if fs.meta is None or claim in self._world.deleted_by_people or self._clusters:
+            return
+        self._breaks(
+            11, f"{fs.disk} is wiped with Kafka's data, since claim {claim} is gone; nobody asked for that"
+        )
+
+    # -- 12: no access by default
+
+    def _process(
+        self, run: Any, node_id: int, props: dict[str, str], birth: tuple[str, FileSystem] | None
+    ) -> None:
+        """Kafka is started."""
+        for why in open_doors(props):
+            self._breaks(12, f"node {node_id} lets in whoever comes: {why}")
+        if birth is not None:
+            self._formatted(node_id, *birth)
+
+    # -- 13: no second bootstrap
+
+    def _formatted(self, node_id: int, cluster_id: str, fs: FileSystem) -> None:
+        """A controller's disk was formatted as that of a voter of the first hour."""
+        others = self._born.keys() - {cluster_id}
+        if others and not self._clusters:
+            self._breaks(
+                13,
+                f"controller {node_id} is formatted for cluster {cluster_id}, although {min(others)} is there",
+            )
+        known = self._born.setdefault(cluster_id, {})
+        directory = (fs.meta or {}).get("directory.id", "")
+        if known.setdefault(directory, fs) is not fs:
+            text = f"controller {node_id} is formatted again, on {fs.disk}, as the voter {directory}, which it was on {known[directory].disk}"
+            self._breaks(13, text)
+
+    # -- the records behind rules 2 and 15
+
+    def taken_down(self, pod: Json, run: Any, broker: int, how: str) -> None:
+        """A broker that runs is taken down: that is marked before, and of a disk that hangs it is on record that the broker starts without it."""
+        marks = ((self._world.cluster() or {}).get("status") or {}).get("takingDown") or ()
+        if pod["metadata"]["uid"] not in [mark["uid"] for mark in marks]:
+            self._breaks(2, f"{how} of broker {broker} without a mark in status.takingDown")
+        live = self._world.api.get("KafkaBroker", f"{SAMPLE}-broker-{broker}")
+        modes = {disk["name"]: disk["mode"] for disk in ((live or {}).get("spec") or {}).get("disks") or ()}
+        hung = [
+            path.rsplit("/", 1)[-1]
+            for path, fs in run.files.disks.items()
+            if fs is not None and fs.state == "hung"
+        ]
+        if (
+            how == "deletion"
+            and len(hung) < len(modes)
+            and hung
+            and all(modes.get(name) == "Active" for name in hung)
+        ):
+            self._breaks(
+                15, f"broker {broker} is stopped for {', '.join(hung)}, and is to start with it by its record"
+            )
+
+    # -- 14 and 16: whose object is written, and what is said about a node
+
+    def _written(self, who: str, method: str, before: Json, after: Json | None) -> None:
+        """An object that is there was written or deleted."""
+        if before["kind"] == "KafkaCluster" and (
+            before["spec"].get("deleteClaims") and before["metadata"].get("deletionTimestamp")
+        ):
+            self._clusters.add(before["metadata"]["uid"])
+        if who not in _OURS:
+            return
+        if (stranger := self.strangers.get(before["metadata"]["uid"])) is not None:
+            self._breaks(16, f"{method} of {stranger}, which is somebody else's, by {who}")
+        if before["kind"] == "KafkaBroker" and after is not None:
+            node = before["spec"].get("node")
+            if node and after.get("spec", {}).get("node") != node:
+                self._left_node(before, str(node))
+
+    def _left_node(self, broker: Json, name: str) -> None:
+        """A broker's record leaves its node behind: the node is gone, somebody said so, and its owner agreed or set a time for it."""
+        live, machine = self._world.api.get("Node", name), self._world.kubelets.nodes[name]
+        what = f"{broker['metadata']['name']} leaves {name}"
+        if live is not None and not any(t["key"] == _TAINT for t in live["spec"].get("taints") or ()):
+            self._breaks(14, f"{what}, whose Node is there without the taint")
+        if machine.up and self._world.net.linked(name, "api"):
+            self._breaks(14, f"{what}, which runs")
+        spec = (self._world.cluster() or {"spec": self._world.asked})["spec"]
+        timed = (spec.get("disks") or {}).get("nodeGoneAfterSeconds") is not None
+        if not timed and (broker["spec"].get("acceptDataLoss") or {}).get("node") != name:
+            self._breaks(14, f"{what}, and nobody accepted the loss of its disks")
+
+
+def contents(fs: FileSystem) -> str:
+    """All that is on a disk, but for how full it is."""
+    logs = sorted((key, suffix, len(log.entries)) for (key, suffix), log in fs.logs.items())
+    return repr((fs.identity, fs.meta, logs, sorted(fs.files.items())))
+
+
+def open_doors(props: dict[str, str]) -> list[str]:
+    """What of a node's configuration lets in whoever comes, or grants what nobody was given."""
+    found = []
+    if "StandardAuthorizer" not in props.get("authorizer.class.name", ""):
+        found.append("no authorizer")
+    if props.get("allow.everyone.if.no.acl.found", "false") != "false":
+        found.append("allow.everyone.if.no.acl.found")
+    found += [
+        f"super user {each}"
+        for each in props.get("super.users", "").split(";")
+        if each and each not in _SUPER
+    ]
+    protocols = dict(
+        entry.split(":") for entry in props.get("listener.security.protocol.map", "").split(",") if entry
+    )
+    for listener in (entry.split("://")[0] for entry in props.get("listeners", "").split(",")):
+        if protocols.get(listener) not in ("SSL", "SASL_SSL"):
+            found.append(f"listener {listener} is not encrypted")
+        own = props.get(f"listener.name.{listener.lower()}.ssl.client.auth", props.get("ssl.client.auth"))
+        if own != "required" and protocols.get(listener) == "SSL":
+            found.append(f"listener {listener} asks for no certificate")
+    return found
