@@ -405,7 +405,7 @@ class Person:
             self.world.api.remove(pod)
 
     def stop_and_start(self, wait: Wait) -> None:
-        """`spindle stop`, and when the broker is down `spindle start`; whoever does not get down in ten minutes is let be."""
+        """Where the entry says so, `spindle stop`, and when the broker is down `spindle start`; whoever does not get down in ten minutes is let be."""
         found = re.search(rf"`spindle stop ({SAMPLE}-broker-\d+)`", wait.unblocked_by)
         broker = self.world.api.get("KafkaBroker", found[1]) if found else None
         if (
@@ -697,17 +697,17 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.free_space, "DisksFull DiskOffline"),
         (_P.other_broker, "TopicNameTooLong"),
         (_P.last_disk, "LastDisk"),
-        (_P.replace_disk, "ReplacementNeeded RetiredDiskReinserted ProcessHung VoterLogLost DiskContentLost"),
-        (_P.put_back, "UnexpectedDisk LastReplicaAtRisk DirectoryIdAlreadyUsed OtherDiskMayHoldReplica"),
+        (_P.replace_disk, "ReplacementNeeded RetiredDiskReinserted ProcessHung DiskContentLost"),
+        (_P.put_back, "VoterLogLost UnexpectedDisk LastReplicaAtRisk DirectoryIdAlreadyUsed OtherDiskMayHoldReplica"),
         (_P.disk_or_pod, "DiskUnusable PreflightFailed InspectionFailed QuorumMajorityMissing"),
-        (_P.delete_pod, "DiskExcluded KafkaCrashed CrashLooping"),
+        (_P.delete_pod, "KafkaCrashed CrashLooping"),
         (_P.node_back, """NodeNotReady NodeUnreachable NodeUnknown SurvivorsUnavailable AnotherBrokerDown WouldBeUnderMinIsr ProgressDeadlineExceeded RolloutStalled
             ControllersNotReady NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
         (_P.begin_anew, "AllDisksLost"),
         (_P.claim_back, "ClaimMissing ReplicasNotFound"),
         (_P.restart_named, "OnlyInSyncReplica AgentTooOld"),
-        (_P.stop_and_start, "ReplicationStalled"),
+        (_P.stop_and_start, "ReplicationStalled DiskExcluded"),
         (_P.let_go, "RestartDeadlock"),
         (_P.cancel_reassignment, "ExternalReassignment ReassignmentInProgress"),
         (_P.in_sync_or_broker, "InsufficientInSyncReplicas"),

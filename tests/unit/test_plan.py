@@ -9,8 +9,13 @@ import pytest
 from spindle.cluster import names
 from spindle.cluster.dynamic_config import ConfigValues
 from spindle.cluster.view import Partition
+from spindle.disks.health import Health
+from spindle.disks.signals import DiskVerdict
+from spindle.healing.maintenance import NO_REQUEST
 from spindle.reconcile.actions import Action, Apply, Create, Delete, Evict, MarkDown, Tune
+from spindle.reconcile.broker_disks import EXCLUDED, HUNG, BrokerDisk
 from spindle.reconcile.dynamic_config_record import ANN_DYNAMIC_CONFIG
+from spindle.reconcile.steps.healing import _excluded
 from spindle.reconcile.times import stamp
 from tests.model.world import World
 
@@ -487,7 +492,8 @@ def test_a_broker_starts_without_a_disk_that_cannot_be_used_and_with_it_when_it_
         world.reconcile()
         world.breathe()
     assert world.running("broker") == [0, 1, 2]
-    assert "DiskExcluded" in reasons(world)
+    entry = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "DiskExcluded")
+    assert entry["unblockedBy"].startswith("If the disk is healthy, stop and start the broker")
     assert condition(world, "DisksHealthy")["status"] == "False"
     del world.formatted[volume]["state"]
     broker = world.get("KafkaBroker", "demo-broker-0")
@@ -691,3 +697,19 @@ def _step(world: World) -> tuple[Action, ...]:
     made = world.reconcile().actions
     world.breathe()
     return made
+
+
+@pytest.mark.parametrize(
+    ("reason", "begins"),
+    [(EXCLUDED, "If the disk is healthy, stop and start the broker"), (HUNG, "Nothing to do")],
+    ids=["the agent is gone", "an agent watches it"],
+)
+def test_who_notices_that_an_excluded_disk_is_healthy_again(reason: str, begins: str) -> None:
+    """Only an agent shows that a disk without which a broker runs is healthy; without one a user has it tried again."""
+    health = Health(verdict=DiskVerdict.FAILED, reason=reason, since=0.0, fresh=True)
+    slot = BrokerDisk(
+        broker=0, disk={"name": "disk1", "mode": "Placeholder"}, health=health, log_dir=None, broker_answered=True, pod=None,
+        watched=reason == HUNG, before={}, observed={}, request=NO_REQUEST,
+    )  # fmt: skip
+    wait = _excluded("demo-broker-0", slot)
+    assert wait.unblocked_by.startswith(begins)

@@ -18,7 +18,7 @@ from spindle.moves.journal import DroppedReplica, Journal
 from spindle.moves.missing_replicas import taken_over
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, ElectUnclean, Reassign
-from spindle.reconcile.broker_disks import HUNG, BrokerDisk
+from spindle.reconcile.broker_disks import EXCLUDED, HUNG, BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
@@ -223,13 +223,22 @@ def _tried_again(slot: BrokerDisk, what: Remedy) -> bool:
 
 
 def _excluded(broker: str, slot: BrokerDisk) -> Waiting:
+    if slot.health.reason != EXCLUDED:  # an agent watches it, or may do so in a moment
+        way_out = (
+            "Nothing to do: if the disk becomes healthy, the broker is restarted with it; else Spindle re-replicates its partitions on other "
+            "disks."
+        )
+    else:
+        way_out = (
+            f"If the disk is healthy, stop and start the broker to use it again: `spindle stop {broker}`, then `spindle start {broker}`. No agent "
+            "watches the disk, so Spindle does not notice that it is healthy, and re-replicates its partitions on other disks after a minute."
+        )
     return Waiting(
         "ActivateDisk",
         f"KafkaBroker/{broker}/{slot.name}",
         "DiskExcluded",
         f"{broker} was started without {slot.name}, which could not be used. {slot.health.message}",
-        "Nothing to do: if the disk becomes healthy, the broker is restarted with it; else Spindle re-replicates its partitions on other disks. "
-        f"If no agent watches the disk, stop and start the broker to use it again: `spindle stop {broker}`, then `spindle start {broker}`.",
+        way_out,
     )
 
 
