@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final
 
 from tests.mutants.weakened import Mutant, Weaken, put
@@ -17,9 +17,9 @@ class Reach:
         self.reached: set[str] = set()
         for mutant in mutants:
             for target, weaken in ((mutant.target, mutant.weaken), *mutant.also):
-                put(target, lambda original, m=mutant.name, w=weaken: self._watched(m, original, w))
+                put(target, partial(self._watched, mutant.name, weaken))
 
-    def _watched(self, mutant: str, original: Any, weaken: Weaken) -> Any:
+    def _watched(self, mutant: str, weaken: Weaken, original: Any) -> Any:
         weakened = weaken(original)
         if not callable(original):
             self.reached.add(mutant)  # a constant: nobody can tell whether it was asked
