@@ -208,7 +208,7 @@ lives = st.builds(
             "backfilled",
             "cordon_requested",
             "drain_requested",
-            "backfilling",
+            "usage_high",
             "removing",
             "released",
         )

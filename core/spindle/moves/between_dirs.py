@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from spindle.cluster.view import LOG_DIRS_RATE, KafkaView
 from spindle.moves.journal import Journal, SavedConfig, SettingKey
-from spindle.moves.settings import told
+from spindle.moves.settings import dynamic_settings
 
 _UNDER_WAY: Final = ("Queued", "Copying")
 _DIGITS: Final = 18  # what has no more is surely no more than Kafka's `long`
@@ -82,7 +82,7 @@ def taken_over(
     added = list[SavedConfig]()
     for broker_id, broker in brokers:
         name, former = str(broker_id), record(_observed(broker))
-        current = (told(view, "broker", name) or {}).get(LOG_DIRS_RATE)
+        current = (dynamic_settings(view, "broker", name) or {}).get(LOG_DIRS_RATE)
         if former is not None and former.standing(current) and ("broker", name, LOG_DIRS_RATE) not in known:
             added.append(SavedConfig("broker", name, LOG_DIRS_RATE, former.before, current, current))
     return journal.replacing(settings=(*journal.settings, *added)) if added else journal

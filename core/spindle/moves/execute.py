@@ -54,7 +54,7 @@ def execute(
     wanted: Sequence[Move],
     limits: Limits,
     *,
-    shrinks: Sequence[DroppedReplica] = (),
+    drops: Sequence[DroppedReplica] = (),
     lost: AbstractSet[int] = frozenset(),
     settings: Mapping[SettingKey, str] | None = None,
     closed: AbstractSet[tuple[int, str]] = frozenset(),
@@ -73,7 +73,7 @@ def execute(
         journal: what is in motion by our own record.
         wanted: moves in the order in which they are to begin. What is in the journal already need not be among them.
         limits: budgets.
-        shrinks: replicas on dead dirs that are to leave their assignment now; the caller has asked rule 5 about this very view.
+        drops: replicas on dead dirs that are to leave their assignment now; the caller has asked rule 5 about this very view.
             They are noted in the journal first and stay there until a move without a source (the way back) has landed, or
             the replica is in sync on that broker again.
         lost: brokers that are not waited for any longer; moves to them are given up.
@@ -87,7 +87,7 @@ def execute(
         withdrawn: partitions whose moves in the journal nobody wants any more: what is being copied is given up.
         leaders: who is to be the preferred leader from now on; nothing of it is put back.
     """
-    if journal == Journal() and not (wanted or shrinks or settings or leads or leaders):
+    if journal == Journal() and not (wanted or drops or settings or leads or leaders):
         return StepResult(journal)
     look = KafkaIndex(view, closed, bad)
     if look.unknown:
@@ -97,7 +97,7 @@ def execute(
             agent_moves=journal.within(),
         )
     step = _Step(look, journal, limits, lost, signals, withdrawn)
-    return step.run(wanted, shrinks, settings or {}, leads or {}, leaders or {})
+    return step.run(wanted, drops, settings or {}, leads or {}, leaders or {})
 
 
 def why_not(
@@ -185,7 +185,7 @@ class _Step:
         self.refusals: list[RefusedMove] = []
         self.landed: list[Move] = []
         self.found: list[FoundMove] = []  # what stays in the journal, in its order
-        self.shrunk = {entry.id: entry for entry in journal.dropped}
+        self.dropped = {entry.id: entry for entry in journal.dropped}
         self.leaving: set[tuple[str, int]] = set()  # what leaves its assignment in this step
         # A replica that goes where another one stood takes its place in the order of before, whoever leads for a while.
         self.before = {entry.key: entry.before for entry in journal.leadership}
@@ -194,13 +194,13 @@ class _Step:
     def run(
         self,
         wanted: Sequence[Move],
-        shrinks: Sequence[DroppedReplica],
+        drops: Sequence[DroppedReplica],
         settings: Mapping[SettingKey, str],
         leads: Leads,
         leaders: Mapping[PartitionKey, int],
     ) -> StepResult:
         stalled = self.verify()
-        removals = self.remove_replicas(shrinks)
+        removals = self.remove_replicas(drops)
         busy = {found.move.key for found in self.found} | {move.key for move in stalled} | self.leaving
         ordered = reconcile_leadership(
             self.look, self.journal.leadership, leads, busy, self.limits.moves_in_all
@@ -220,7 +220,7 @@ class _Step:
         rates = Rates(self.look, self.journal, self.limits, self.short, self.signals, moving)
         desired = {**throttles(self.look, moving, rates.of), **settings}
         standing, configures = settle(self.look, self.journal.settings, desired)
-        dropped = tuple(self.shrunk[key] for key in sorted(self.shrunk))
+        dropped = tuple(self.dropped[key] for key in sorted(self.dropped))
         steered = rates.steered if standing else 0.0
         left = self.cleanup.standing()
         for_good = set_preferred_leaders(
@@ -279,19 +279,19 @@ class _Step:
             if found.state in (MoveState.FAILED, MoveState.GIVEN_UP):
                 self.incoming.drop(move)  # what it leaves free the others may count with
             if found.refusal is not None:
-                self.refusals.append(RefusedMove(move, found.refusal, given_up=True))
+                self.refusals.append(RefusedMove(move, found.refusal, abandoned=True))
         self.incoming = Incoming(self.look, [found.move for found in self.found])
         return stalled
 
     def note_landed(self, move: Move) -> None:
         """Grown back is grown back; where another replica of a partition that lacks one has moved, that is what it had."""
         if move.source is None:
-            self.shrunk.pop((*move.key, move.target), None)
+            self.dropped.pop((*move.key, move.target), None)
             return
-        for name, entry in self.shrunk.items():
+        for name, entry in self.dropped.items():
             if entry.key == move.key:
                 before = tuple(move.target if b == move.source else b for b in entry.before)
-                self.shrunk[name] = replace(entry, before=before)
+                self.dropped[name] = replace(entry, before=before)
 
     def followers_first(self, moves: Sequence[Move]) -> tuple[Move, ...]:
         """A leader's log whose copy takes its place may have forgotten epochs that followers ask for (KAFKA-15608, KAFKA-20961)."""
@@ -348,12 +348,12 @@ class _Step:
 
     # What is taken away
 
-    def remove_replicas(self, shrinks: Sequence[DroppedReplica]) -> tuple[ReassignIntent, ...]:
+    def remove_replicas(self, drops: Sequence[DroppedReplica]) -> tuple[ReassignIntent, ...]:
         """Note replicas that are to leave their assignment, and let them leave; forget those that are back."""
         moving = {found.move.key for found in self.found}
-        asked = {entry.id: entry for entry in shrinks if entry.key not in moving}
+        asked = {entry.id: entry for entry in drops if entry.key not in moving}
         others = taken_over(self.journal, self.look.partitions)
-        for name, entry in list(self.shrunk.items()):
+        for name, entry in list(self.dropped.items()):
             partition = self.look.partitions.get(entry.key)
             # One that was in sync when it left stays in the ISR for a moment.
             back = (
@@ -363,7 +363,7 @@ class _Step:
             )
             over = partition is not None and entry.key in others and put_right(partition, entry)
             if partition is None or over or (back and entry.key not in moving and name not in asked):
-                del self.shrunk[name]
+                del self.dropped[name]
         assignments: dict[str, list[tuple[str, int, tuple[int, ...] | None]]] = {}
         for key in dict.fromkeys(entry.key for entry in asked.values()):
             partition = self.look.partitions.get(key)
@@ -383,7 +383,7 @@ class _Step:
         under way already is widened.
         """
         key = partition.topic, partition.index
-        under_way = all((*key, b) in self.shrunk for b in partition.removing)
+        under_way = all((*key, b) in self.dropped for b in partition.removing)
         if partition.adding or not under_way:
             return ()
         gone = set(partition.removing)
@@ -404,7 +404,7 @@ class _Step:
         before = self.before.get(key, ())
         for entry in going:
             in_order = replace(entry, before=before) if set(before) == set(entry.before) else entry
-            self.shrunk.setdefault(entry.id, in_order)
+            self.dropped.setdefault(entry.id, in_order)
             self.cleanup.shed(entry)
         self.leaving.add(key)
         return staying
@@ -450,7 +450,7 @@ class _Step:
                 continue
             refusal, ready = self.may_begin(move)
             if refusal is not None:
-                self.refusals.append(RefusedMove(move, refusal, given_up=begun))
+                self.refusals.append(RefusedMove(move, refusal, abandoned=begun))
             if ready is None:
                 continue
             taken.add(move.key)
@@ -482,7 +482,7 @@ class _Step:
             rules.undisturbed(look, move, partition)
             or rules.has_leader(move, partition)
             or rules.may_add(move, partition)
-            or rules.comes_back(move, self.shrunk.keys())
+            or rules.comes_back(move, self.dropped.keys())
             or rules.takes(look, move)
             or rules.enough_copies(look, move, partition)
             or self.short.refuses(move, partition)
@@ -522,7 +522,7 @@ class _Step:
             (
                 *move.key,
                 replicas_after(
-                    self.look.partitions[move.key], move, self.shrunk.get((*move.key, move.target))
+                    self.look.partitions[move.key], move, self.dropped.get((*move.key, move.target))
                 ),
             )
             for move in moves

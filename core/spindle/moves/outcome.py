@@ -14,12 +14,12 @@ class RefusedMove:
     """A requested move that must not start now, or one that was abandoned, and why.
 
     Attributes:
-        given_up: the move was running and has been abandoned.
+        abandoned: the move was running and has been given up.
     """
 
     move: Move
     refusal: Waiting
-    given_up: bool = False
+    abandoned: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from spindle.cluster.waiting import Waiting, some
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
 from spindle.moves.limits import Limits
-from spindle.moves.settings import told
+from spindle.moves.settings import dynamic_settings
 from spindle.placement.racks import PlacementError, count_racks, move_keeps_racks, rack_of, wanted_racks
 
 _NO_EMPTY_REPLICA: Final = 1
@@ -58,16 +58,16 @@ def has_leader(move: Move, partition: Partition) -> Waiting | None:
     )
 
 
-def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Waiting | None:
+def comes_back(move: Move, dropped: Collection[tuple[str, int, int]]) -> Waiting | None:
     """Rule 5: what a broker gave up for a while comes back as one more copy, never in the place of another one.
 
     The way back ends with a copy on that broker; had it taken another one's place, the partition would stay one short.
 
     Args:
         move: between brokers.
-        given_up: (topic, partition, broker) of each replica that left its assignment and is not back yet.
+        dropped: (topic, partition, broker) of each replica that left its assignment and is not back yet.
     """
-    if move.source is None or (*move.key, move.target) not in given_up:
+    if move.source is None or (*move.key, move.target) not in dropped:
         return None
     return Waiting.refused(
         rule=_WAY_BACK,
@@ -84,7 +84,7 @@ def throttle_known(look: KafkaIndex, move: Move) -> Waiting | None:
     unknown = [
         f"{kind} {name}"
         for kind, name in (("topic", move.topic), ("broker", str(move.target)))
-        if told(look.view, kind, name) is None
+        if dynamic_settings(look.view, kind, name) is None
     ]
     if not unknown:
         return None

@@ -237,7 +237,7 @@ def _take_down(
         given=given | to_restart(healed.requests),
         before=before,
         fences=healed.fences,
-        shrinks=healed.inventory.blocked,
+        blocked_drops=healed.inventory.blocked,
     )
 
 

@@ -31,14 +31,14 @@ class SegmentProblem:
 
     Attributes:
         since: when that was first seen, in seconds since the epoch.
-        looked: when it was last.
+        last_seen: when it was last seen.
     """
 
     place: SegmentPlace
     identity: SegmentIdentity
     finds: tuple[SegmentError, ...]
     since: float
-    replica_index: float
+    last_seen: float
 
 
 class Confirmations:
@@ -62,10 +62,10 @@ class Confirmations:
     def recall(self, troubles: Sequence[SegmentProblem], suspects: Sequence[SegmentProblem] = ()) -> None:
         """What was believed, and suspected, before a restart; it is looked for again before long."""
         for trouble in troubles:
-            self._troubles.setdefault(trouble.place, replace(trouble, replica_index=0.0))
+            self._troubles.setdefault(trouble.place, replace(trouble, last_seen=0.0))
         for suspect in suspects:
             if suspect.place not in self._troubles:
-                self._suspects.setdefault(suspect.place, replace(suspect, replica_index=suspect.since))
+                self._suspects.setdefault(suspect.place, replace(suspect, last_seen=suspect.since))
 
     def settled(self, place: SegmentPlace) -> bool:
         """Whether nothing is open about a segment that was read: nothing was found, or what was found is believed."""
@@ -82,11 +82,11 @@ class Confirmations:
         if not finds:
             return False
         if (
-            before is None or before.identity != identity or now < before.replica_index
+            before is None or before.identity != identity or now < before.last_seen
         ):  # a clock that was set back
             self._suspects[place] = SegmentProblem(place, identity, tuple(finds), now, now)
             return False
-        if now - before.replica_index < self._confirm_after:
+        if now - before.last_seen < self._confirm_after:
             self._suspects[place] = before
             return False
         both = _in_both(before.finds, finds)
@@ -113,8 +113,8 @@ class Confirmations:
 
     def due(self, now: float) -> list[SegmentPlace]:
         """What is to be read again now."""
-        found = [p for p, t in self._suspects.items() if not 0 <= now - t.replica_index < self._confirm_after]
-        found += [p for p, t in self._troubles.items() if not 0 <= now - t.replica_index < AGAIN_AFTER]
+        found = [p for p, t in self._suspects.items() if not 0 <= now - t.last_seen < self._confirm_after]
+        found += [p for p, t in self._troubles.items() if not 0 <= now - t.last_seen < AGAIN_AFTER]
         return sorted(found)
 
     def _looked_again(
@@ -122,7 +122,7 @@ class Confirmations:
     ) -> bool:
         place = known.place
         if finds and known.identity == identity:
-            self._troubles[place] = replace(known, replica_index=now)
+            self._troubles[place] = replace(known, last_seen=now)
             return False
         del self._troubles[place]
         if finds:

@@ -21,7 +21,7 @@ _LEAST_COPIES: Final = 2
 class ReplicaDrop:
     """The replica that is dropped from a disk now; or why none may be."""
 
-    shrunk: tuple[DroppedReplica, ...] = ()
+    dropped: tuple[DroppedReplica, ...] = ()
     refusal: Waiting | None = None
 
 

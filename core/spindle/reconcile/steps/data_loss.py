@@ -42,7 +42,7 @@ def _offline(inventory: DiskInventory, slot: BrokerDisk) -> bool:
 def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[ElectUnclean | Reassign]:
     """Check the acceptances, record the valid ones, and elect surviving replicas.
 
-    Sets `inventory.given_up` to the partitions of which no replica survives. The returned elections must come last in the pass. If a replica
+    Sets `inventory.accepted_losses` to the partitions of which no replica survives. The returned elections must come last in the pass. If a replica
     that is still being added precedes the survivor in the assignment, the assignment is reordered first and the next pass elects.
     """
     accepted: dict[str, Accepted] = {}
@@ -71,7 +71,7 @@ def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[Ele
                 )
             )
     verdict = resolve_losses(inventory.replica_index, inventory.losses, accepted)
-    inventory.given_up = verdict.empty
+    inventory.accepted_losses = verdict.empty
     for loss, refusal in verdict.refusals:
         name = names.broker_name(inventory.state.name, loss.broker)
         builder.wait(Waiting.of("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))

@@ -123,7 +123,7 @@ class _ProposalReconciler:
             self.look,
             self.inventory.journal,
             self.limits,
-            busy={move.key for move in self.others.moves} | {entry.key for entry in self.others.shrinks},
+            busy={move.key for move in self.others.moves} | {entry.key for entry in self.others.drops},
             idle=self._idle(proposal),
         )
 

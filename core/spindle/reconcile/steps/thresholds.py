@@ -69,7 +69,7 @@ def reconcile_thresholds(
         return ThresholdResult(MoveRequests(closed=shut))
     requests = MoveRequests(
         moves=relief.moves,
-        shrinks=_drop_replicas(inventory, builder, relief),
+        drops=_drop_replicas(inventory, builder, relief),
         settings=_settings(inventory, builder),
         closed=shut,
     )
@@ -238,8 +238,8 @@ def _drop_replicas(
                 moving | short,
                 unavailable(inventory.state),
             )
-            found += result.shrunk
-            short |= {entry.key for entry in result.shrunk}
+            found += result.dropped
+            short |= {entry.key for entry in result.dropped}
             if result.refusal is not None:
                 builder.wait(Waiting.of("DropReplica", inventory.object_name(slot), result.refusal))
     return tuple(found)
