@@ -80,7 +80,7 @@ def test_refusals(case: Path, tmp_path: Path) -> None:
     assert "brokers.parquet does not exist" in run(app, [str(tmp_path), "--out", out]).output.replace(
         "\n", ""
     )
-    assert "a band lies between 0 and 1" in run(app, [str(case), "--out", out, "--dir-band", "2"]).output
+    assert "a band must be between 0 and 1" in run(app, [str(case), "--out", out, "--dir-band", "2"]).output
     assert run(app, [str(case), "--out", out, "--explain", "nothing-9"]).exit_code == 2
     assert run(app, [str(case), "--out", out, "--max-bytes", "-1"]).exit_code == 2
 

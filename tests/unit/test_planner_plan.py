@@ -112,27 +112,27 @@ def test_frozen_partitions_stay() -> None:
     s = replace(s, frozen=frozen)
     found = judged(s)
     assert set(found.replica.tolist()) <= {5}
-    assert "someone else is reassigning" in explain_partition(found, "0", 0)[0]
+    assert "another client is reassigning" in explain_partition(found, "0", 0)[0]
 
 
 def test_a_log_that_fits_nowhere_is_named() -> None:
     s = cluster(["", ""], 1, [(0, [(0, 0)], 700), (1, [(1, 0)], 50)])
     found = judged(s)
     assert len(found.replica) == 0
-    assert "one log of 700 bytes is larger than the band's upper end" in found.unreached[0]
+    assert "one log of 700 bytes is larger than the upper limit of the band" in found.unreached[0]
 
 
 def test_all_full_says_so_and_moves_nothing_onto_full_disks() -> None:
     s = cluster(["", "", ""], 1, [(p, [(p % 3, 0)], 235) for p in range(12)])
     found = judged(s)
     assert len(found.replica) == 0
-    assert "no plan can bring every dir below it" in found.unreached[0]
+    assert "no plan can bring all dirs below it" in found.unreached[0]
 
 
 def test_nowhere_to_evacuate_to() -> None:
     s = cluster(["a", "b"], 1, [(0, [(0, 0), (1, 0)], 100)], b0d0=DirState.OFFLINE)
     found = judged(s)
-    assert "remain on broker 0 /d0: no legal dir has room" in found.unreached[0]
+    assert "remain on broker 0 /d0: no permitted dir has space" in found.unreached[0]
     assert "although that is offline" in explain_partition(found, "0", 0)[0]
 
 
@@ -140,7 +140,7 @@ def test_everything_dead() -> None:
     s = cluster(["a", "b"], 1, [(0, [(0, 0), (1, 0)], 100)], b0d0=DirState.OFFLINE, b1d0=DirState.OFFLINE)
     found = judged(s)
     assert len(found.replica) == 0
-    assert "no dir takes anything" in found.unreached[0]
+    assert "no dir can take replicas" in found.unreached[0]
 
 
 def test_forecast_sizes_are_planned_for() -> None:
@@ -181,7 +181,7 @@ def test_a_rack_that_nothing_can_leave_is_named() -> None:
     """A replica in every rack, and one rack with half the brokers of the others."""
     logs = [(p, [(p % 2, 0), (2 + p % 2, 0), (4, 0)], 40.0) for p in range(16)]
     found = judged(cluster(["a", "a", "b", "b", "c"], 1, logs))
-    assert any("no byte can leave a rack, and rack c as a whole is 64.0% full" in x for x in found.unreached)
+    assert any("bytes cannot leave a rack, and rack c as a whole is 64.0% full" in x for x in found.unreached)
 
 
 def test_a_peak_counts_what_arrives_before_what_leaves() -> None:
@@ -240,7 +240,7 @@ def test_leaders_are_balanced_by_order_alone() -> None:
     assert led.tolist() == [10, 10, 10] or max(led) <= 11
     again = plan(found.result)
     assert len(again.leader) == 0
-    assert "will prefer the leader on broker" in " ".join(
+    assert "the preferred leader becomes broker" in " ".join(
         line for p in range(30) for line in explain_partition(found, "0", p)
     )
 

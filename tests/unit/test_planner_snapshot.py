@@ -47,21 +47,22 @@ def test_tables_become_arrays_in_canonical_order() -> None:
     [
         pytest.param(0, "rack", 1, None, "broker 2 has no rack while others have one", id="rack-missing"),
         pytest.param(0, "broker", 1, 1, "broker 1 is there twice", id="broker-twice"),
-        pytest.param(0, "state", 0, "asleep", "a broker is in state asleep", id="broker-state"),
-        pytest.param(1, "broker", 0, 9, "a dir names broker 9", id="dir-of-nobody"),
-        pytest.param(1, "capacity", 0, 0, "broker 1 /d0 has no capacity", id="no-capacity"),
-        pytest.param(1, "capacity", 0, -5, "broker 1 /d0 has no capacity", id="negative-capacity"),
+        pytest.param(0, "state", 0, "asleep", "a broker has the unknown state asleep", id="broker-state"),
+        pytest.param(1, "broker", 0, 9, "a dir refers to broker 9", id="dir-of-nobody"),
+        pytest.param(1, "capacity", 0, 0, "broker 1 /d0: the capacity is not", id="no-capacity"),
+        pytest.param(1, "capacity", 0, -5, "broker 1 /d0: the capacity is not", id="negative-capacity"),
         pytest.param(
-            1, "capacity", 0, 120, "broker 1 /d0 holds 150 of 120 bytes: more than it can", id="overfull"
+            1,
+            "capacity",
+            0,
+            120,
+            "broker 1 /d0 holds 150 of 120 bytes, more than its capacity",
+            id="overfull",
         ),
-        pytest.param(1, "state", 2, "strange", "a dir is in state strange", id="dir-state"),
-        pytest.param(2, "broker", 0, 7, "a replica names broker 7", id="unknown-broker"),
-        pytest.param(
-            2, "dir", 0, 2, "t-0 on broker 1: dir 2, which its broker does not have", id="unknown-dir"
-        ),
-        pytest.param(
-            2, "dir", 0, -1, "t-0 on broker 1: dir -1, which its broker does not have", id="negative-dir"
-        ),
+        pytest.param(1, "state", 2, "strange", "a dir has the unknown state strange", id="dir-state"),
+        pytest.param(2, "broker", 0, 7, "a replica refers to broker 7", id="unknown-broker"),
+        pytest.param(2, "dir", 0, 2, "t-0 on broker 1: dir 2 does not exist", id="unknown-dir"),
+        pytest.param(2, "dir", 0, -1, "t-0 on broker 1: dir -1 does not exist", id="negative-dir"),
         pytest.param(2, "size", 3, -1, "u-0: size -1.0 is not a number of bytes", id="negative-size"),
         pytest.param(2, "write_rate", 3, float("nan"), "u-0: write rate nan", id="nan-rate"),
         pytest.param(2, "broker", 1, 1, "t-0 has two replicas on broker 1", id="twice-on-a-broker"),
@@ -167,7 +168,7 @@ def test_unknown_is_not_gone() -> None:
 
 def test_a_replica_that_nobody_shows_is_a_problem() -> None:
     lost = view(partitions=(Partition("t", 1, 1, (1, 2), (1, 2)),))
-    with pytest.raises(SnapshotError, match="t-1 belongs on broker 1, which shows no log of it"):
+    with pytest.raises(SnapshotError, match="t-1 is assigned to broker 1, which has no log of it"):
         from_view(lost)
-    with pytest.raises(SnapshotError, match="t-0 belongs on broker 8, which Kafka does not know"):
+    with pytest.raises(SnapshotError, match="t-0 is assigned to broker 8, which is not registered"):
         from_view(view(partitions=(Partition("t", 0, 1, (1, 8), (1,)),)))

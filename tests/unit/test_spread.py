@@ -194,7 +194,7 @@ def test_too_few_nodes_says_how_many_and_why() -> None:
     given = site(*nodes(a=2), node("b0", "b", spec={"unschedulable": True}), room={"a0": 1})
     problem = spread(given, {7: Placed("a", "a1")}, [8, 9]).problems[0]
     assert problem.message == (
-        "2 brokers wanted, 1 node with room: no place for broker 9; 1 node with a broker already: a1; "
+        "2 brokers wanted, 1 node with room: no node for broker 9; 1 node with a broker already: a1; "
         "1 node cordoned or not ready: b0."
     )
     assert "sharedNodes" in problem.unblocked_by

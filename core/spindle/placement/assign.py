@@ -1,26 +1,25 @@
-"""Rack-aware assignment of a new topic's replicas (KIP-36), levelled.
+"""Rack-aware assignment of a new topic's replicas (KIP-36), with an even number of replicas per rack and broker.
 
-**Striping.** Brokers stand on a ring in the order of :func:`spindle.placement.racks.alternate`. Partition ``p`` is led
-by the broker at ``start + p``; its further replicas are looked for from a distance ``1 + (shift·R + k) mod (n - 1)``
-behind the leader, ``k = 0, 1, …``; a broker is passed over while its rack holds a replica and some rack holds none, or
-while it holds a replica itself. Each time round the ring ``shift`` grows by one, so that the followers of one leader are
-not always the same. With racks of one size and a whole number of rounds this is even in every respect, and it is exactly
-what Kafka's own tools do, so an assignment of ours can be compared with theirs.
+**Striping.** Brokers form a ring in the order of :func:`spindle.placement.racks.alternate`. The broker at ``start + p``
+leads partition ``p``. Its other replicas are on the brokers at the distances ``1 + (shift·R + k) mod (n - 1)`` after the
+leader, ``k = 0, 1, …``; a broker is skipped if it holds a replica of ``p``, or if its rack does while another rack does
+not. ``shift`` grows by one with each round of the ring, so that the followers of a leader are not always the same. With racks of
+equal size and a whole number of rounds, the result is even and the same as that of Kafka's own tools, so both can be compared.
 
-**Levelling.** With uneven racks, more replicas than racks, or a last round that is not full, striping is not even.
-Two properties are then restored, in this order of importance:
+**Levelling.** With uneven racks, more replicas than racks, or an incomplete last round, striping is not even. Levelling then
+restores two properties, in this order of priority:
 
 1. each partition's replicas per rack are as even as the racks allow (:func:`spindle.placement.racks.even_counts`);
-2. replicas per broker are as even as can be had under 1.
+2. replicas per broker are as even as 1 allows.
 
 The sets of brokers that satisfy 1 are the bases of a matroid (a partition matroid with lower and upper bounds), and the
-loads of all brokers under any choice of bases are the bases of an integral polymatroid. There the load vector with the
-least sum of squares is also the most even one, and a vector is the best one unless a *path of exchanges* leads from
+loads of all brokers under any choice of bases are the bases of an integral polymatroid. There, the load vector with the
+least sum of squares is also the most even one, and a vector is optimal unless a *path of exchanges* leads from
 a broker with load ``x`` to one with load ``≤ x - 2``: broker a gives one of its partitions to b, b one of its to c, ….
-:func:`_level` looks for shortest such paths until there is none. An assignment that is even already is left exactly as
-striping made it. Leaders stay where they are wherever a follower can make way.
+:func:`_level` searches for shortest such paths until there is none. An assignment that is even already is not changed.
+A leader moves only if no follower can move instead.
 
-The whole is deterministic: where to start is an argument, not a die.
+The result is deterministic: the start is an argument, not random.
 """
 
 from collections import Counter, deque
@@ -42,11 +41,11 @@ def assign(
     """Choose brokers for the replicas of a topic's partitions.
 
     Args:
-        brokers: broker id → rack, or None for every broker of a cluster without racks. Ids need not be dense.
-        partitions: how many partitions to place.
+        brokers: broker id → rack, or None for every broker of a cluster without racks. Ids need not be contiguous.
+        partitions: number of partitions to place.
         replication_factor: replicas of each, the preferred leader included.
-        start: where on the ring of brokers the first partition's leader stands; vary it from topic to topic.
-        shift: distance between leader and second replica to begin with; vary it likewise.
+        start: position of the first partition's leader on the ring of brokers; should differ between topics.
+        shift: initial distance between leader and second replica; should differ between topics, too.
         first: number of the first partition, for a topic that grows.
 
     Returns:
@@ -80,7 +79,7 @@ def assign(
 
 @dataclass(frozen=True)
 class _Rule:
-    """What a row must keep to: broker → rack, rack → brokers, and per rack the least and the most replicas of a row."""
+    """Constraints of a row: broker → rack, rack → brokers, and the minimum and maximum number of its replicas per rack."""
 
     racks: Mapping[int, str]
     by_rack: Mapping[str, list[int]]
@@ -99,7 +98,7 @@ def _rule(racks: Mapping[int, str], rf: int) -> _Rule:
 
 
 def _stripe(ring: list[int], racks: Mapping[int, str], leader: int, shift: int, rf: int) -> list[int]:
-    """One row of the striping described above; ``leader`` is a place on the ring."""
+    """One row of the striping described above; ``leader`` is a position on the ring."""
     n, n_racks = len(ring), len(set(racks.values()))
     row = [ring[leader]]
     seen = {racks[ring[leader]]}
@@ -114,7 +113,7 @@ def _stripe(ring: list[int], racks: Mapping[int, str], leader: int, shift: int, 
 
 
 def _level(rows: list[list[int]], rule: _Rule) -> None:
-    """Make rows as even as can be, in place: first racks inside each row, then brokers over all rows."""
+    """Make rows as even as possible, in place: first the racks within each row, then the brokers over all rows."""
     load = Counter(b for row in rows for b in row)
     for row in rows:
         _level_racks(row, rule, load)
@@ -130,12 +129,12 @@ def _level(rows: list[list[int]], rule: _Rule) -> None:
                     level.exchange(path)
                     improved = True
                     continue
-                # What cannot be had from here cannot be had from a broker on the way that has no more to give.
+                # If no path starts here, none starts at a broker on the way with the same or a lower load.
                 settled |= {b for b in reached if load[b] <= load[broker]}
 
 
 def _level_racks(row: list[int], rule: _Rule, load: Counter[int]) -> None:
-    """Move followers of one row out of racks that hold too many and into those that hold too few."""
+    """Move followers of one row from racks with too many replicas to racks with too few."""
     racks, least, most = rule.racks, rule.least, rule.most
     while True:
         count = Counter(racks[b] for b in row)
@@ -153,11 +152,11 @@ def _level_racks(row: list[int], rule: _Rule, load: Counter[int]) -> None:
 
 
 class _Levels:
-    """Exchanges between brokers that keep every partition's racks even."""
+    """Exchanges between brokers that keep the racks of every partition even."""
 
     def __init__(self, rows: list[list[int]], rule: _Rule, load: Counter[int]) -> None:
         self.rows, self.rule, self.racks, self.load = rows, rule, rule.racks, load
-        # Rows of each broker, followers first, so that leaders move only if nothing else helps.
+        # Rows of each broker, followers first, so that leaders move only if no follower can.
         self.held: dict[int, dict[int, None]] = {b: {} for b in self.racks}
         for p, row in enumerate(rows):
             for broker in row:
@@ -167,7 +166,7 @@ class _Levels:
         """Shortest path of exchanges (row, from, to) that ends at a broker with at least two replicas fewer.
 
         Returns:
-            The path, empty if there is none; and the brokers that exchanges lead to from ``start``, itself included.
+            The path, empty if there is none; and the brokers that exchanges can reach from ``start``, including itself.
         """
         came: dict[int, tuple[int, int, int]] = {}
         queue = deque([start])
@@ -189,7 +188,7 @@ class _Levels:
         return [], seen
 
     def _exchanges(self, broker: int, seen: set[int]) -> Iterator[tuple[int, int, int]]:
-        """Every broker outside ``seen`` that could take a replica from this one, once each, emptiest first."""
+        """Every broker outside ``seen`` that could take a replica from this one, once each, lowest load first."""
         left = set(self.racks) - seen
         rows = sorted(self.held[broker], key=lambda p: (self.rows[p][0] == broker, p))
         for p in rows:
@@ -198,7 +197,7 @@ class _Levels:
             row = self.rows[p]
             count = Counter(self.racks[b] for b in row)
             mine = self.racks[broker]
-            # Within the rack always; to another rack if this one may lose a replica and that one may gain one.
+            # Always within the rack; to another rack only if this one may lose a replica and that one may gain one.
             open_racks = [mine]
             if count[mine] > self.rule.least[mine]:
                 open_racks += [r for r in self.rule.by_rack if r != mine and count[r] < self.rule.most[r]]
@@ -208,7 +207,7 @@ class _Levels:
                 yield p, broker, taker
 
     def exchange(self, path: list[tuple[int, int, int]]) -> None:
-        """Carry out a path: a shortest one has no short cut, so its exchanges do not disturb each other."""
+        """Apply a path. A shortest path has no shortcut, so its exchanges do not interfere with each other."""
         for p, giver, taker in path:
             row = self.rows[p]
             row[row.index(giver)] = taker

@@ -1,14 +1,14 @@
-"""Budgets: the best part of a plan for so many bytes or so long, and the curve of gain against bytes.
+"""Budgets: the best part of a plan for a limited number of bytes or time, and the curve of gain against bytes.
 
-The measure is *bytes out of band*, summed over dirs and brokers (:meth:`PlanningProblem.out_of_band`); what stands on a dir that must be
-emptied is out of its band too. Two parts of the full plan are compared, and the better one is taken:
+The measure is *bytes out of band*, summed over dirs and brokers (:meth:`PlanningProblem.out_of_band`); bytes on a dir that must be
+emptied count as well. The better of two parts of the full plan is used:
 
-- its longest beginning, wave by wave and in the last wave move by move, that fits the budget, cut back to where the measure was least;
-- a choice by density: in order of priority (evacuate, drain, racks), then by how many out-of-band bytes a move removes per byte moved,
-  each move checked again for legality, so that early waves of little use do not eat the budget.
+- its longest prefix that fits the budget, by whole waves and in the last wave by moves, cut back to where the measure was lowest;
+- a selection by density: in order of priority (evacuate, drain, racks), then by the out-of-band bytes that a move removes per byte moved,
+  with each move checked for legality again, so that less useful early waves do not use up the budget.
 
-Both are legal, because every beginning of an order that is legal move by move is. The first never leaves more out of band than the
-full plan cut off at the same bytes, so the result does not either.
+Both are legal, because every prefix of an order in which each move is legal is legal as well. The first never leaves more bytes out of band
+than the full plan cut off at the same number of bytes, so neither does the result.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from spindle.placement.waves import Schedule, schedule
 
 @dataclass(frozen=True)
 class Point:
-    """Bytes moved, and bytes that are then out of band."""
+    """Bytes moved, and bytes out of band after that."""
 
     moved: float
     out_of_band: float
@@ -32,14 +32,14 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The steps that a budget allows, in order of planning, and their schedule."""
+    """The steps within the budget, in order of planning, and their schedule."""
 
     steps: list[PlanStep]
     schedule: Schedule
 
 
 def curve(problem: PlanningProblem, steps: Sequence[PlanStep], timetable: Schedule) -> tuple[Point, ...]:
-    """Bytes out of band after every wave, the start first; never rising (a budget would have been cut before a rise)."""
+    """Bytes out of band at the start and after each wave; never rising, because a budget is cut before a rise."""
     s = problem.snapshot
     used = s.used.copy()
     moved, least = 0.0, problem.out_of_band(used)
@@ -59,7 +59,7 @@ def curve(problem: PlanningProblem, steps: Sequence[PlanStep], timetable: Schedu
 def within(
     problem: PlanningProblem, steps: list[PlanStep], timetable: Schedule, budget: PlanBudget
 ) -> Chosen:
-    """The best part of a plan that a budget allows; all of it where nothing is limited."""
+    """The best part of a plan within the budget; the whole plan if the budget has no limits."""
     if budget.max_seconds is not None:
         steps, timetable = _in_time(problem, steps, timetable, budget)
     if budget.max_bytes is None or sum(_cost(problem, steps)) <= budget.max_bytes:
@@ -89,7 +89,7 @@ def _remaining(problem: PlanningProblem, steps: Sequence[PlanStep]) -> float:
 def _beginning(
     problem: PlanningProblem, steps: list[PlanStep], timetable: Schedule, most: float
 ) -> list[PlanStep]:
-    """The beginning of the executed order that fits and leaves least out of band, back in order of planning."""
+    """The prefix of the execution order that fits and leaves the fewest bytes out of band, in order of planning."""
     s = problem.snapshot
     used, spent = s.used.copy(), 0.0
     best, count = problem.out_of_band(used), 0
@@ -106,7 +106,7 @@ def _beginning(
 
 
 def _dense(problem: PlanningProblem, steps: list[PlanStep], most: float) -> list[PlanStep]:
-    """Moves by priority, then by out-of-band bytes removed per byte, as long as they are legal and fit."""
+    """Moves by priority, then by out-of-band bytes removed per byte moved, if they are legal and fit."""
     s = problem.snapshot
     used = s.used
     broker = problem.per_broker(used)
@@ -141,7 +141,7 @@ def _dense(problem: PlanningProblem, steps: list[PlanStep], most: float) -> list
 def _in_time(
     problem: PlanningProblem, steps: list[PlanStep], timetable: Schedule, budget: PlanBudget
 ) -> tuple[list[PlanStep], Schedule]:
-    """The waves that end in time, and of the first that does not the moves that do."""
+    """The waves that end in time, and the moves of the next wave that do."""
     s, left = problem.snapshot, (budget.max_seconds or 0.0) * budget.bytes_per_second
     kept: list[int] = []
     for wave in range(len(timetable.peak)):

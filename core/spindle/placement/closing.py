@@ -1,10 +1,10 @@
-"""Stages 4 and 5 of rounding: settle the many small amounts that large logs have left, then repair what no log fits.
+"""Stages 4 and 5 of rounding: cover the many small amounts that remain after large logs, then repair dirs that no single log fits.
 
-A dir that still has ``need`` bytes to give is settled by its smallest log of at least ``need`` bytes; what that log is larger is
-waste, if this side of the bound is the larger one. All closings together may waste a few per cent of the bound at the very most, so each
-has a share; a log that would overshoot its share is passed over for two that together do not, else for the largest one
-below ``need``, and the rest is closed afterwards. Before either, a move that is planned already may take a larger log instead.
-A dir that has to take is settled likewise, by the logs of all dirs that can spare them.
+A dir that still must give ``need`` bytes gives its smallest log of at least ``need`` bytes. The excess of that log is
+waste if this side of the bound is the larger one. All these moves together may waste a few per cent of the bound, so each
+has a share. If the log exceeds the share, two logs are used that together do not, else the largest log below ``need``, and the
+rest is covered afterwards. Before that, a planned move may take a larger log instead.
+Dirs that must take bytes are handled in the same way, with the logs of all dirs that can spare them.
 """
 
 from collections.abc import Callable
@@ -15,32 +15,30 @@ from spindle.placement.exchange import Exchanges
 from spindle.placement.snapshot import FloatArray, IntArray, group
 from spindle.placement.state import MoveReason, PlanState, put
 
-_WASTE = (
-    0.3  # of the bound, what all closings together might overshoot; less than a tenth of it is what they do
-)
-_MANY = 400  # dirs; where fewer are out of band, none may waste more for it
-_NEAR = 64  # logs of about the right size that are looked at before the next best
-_WINDOWS = 12  # how far below the right size to look, in steps of eight times as many
-_FRESH = 256  # moves after which the index of logs by size is renewed
-_LOGS = 12  # logs of one dir that are tried before it is given up
-_PAIRS = 24  # dirs that a stuck one is compared with
+_WASTE = 0.3  # of the bound: maximum waste of all closing moves together; the actual waste is less than a tenth of it
+_MANY = 400  # dirs; the share of each is not larger if fewer are out of band
+_NEAR = 64  # logs of about the right size that are tried before the next best size
+_WINDOWS = 12  # how far below the right size to search, in steps of eight times as many
+_FRESH = 256  # moves after which the index of logs by size is rebuilt
+_LOGS = 12  # logs of one dir that are tried before it is skipped
+_PAIRS = 24  # dirs that are tried as partners of a dir that no log fits
 
 
 class Closer:
-    """Settles one dir after another on a state that it changes."""
+    """Brings dirs into their bands one by one; changes the state in place."""
 
     def __init__(self, state: PlanState) -> None:
         self.state = state
         needs = int((state.useful_out > 0).sum() + (state.useful_in > 0).sum())
         self.share = _WASTE * state.left / max(needs, _MANY)
-        self._by_size: IntArray = np.zeros(0, np.int64)  # made when the first dir takes
+        self._by_size: IntArray = np.zeros(0, np.int64)  # created when the first dir takes a log
         self._stale = 0
         self._exchanges = Exchanges(state, self.on)
         self._grouped: IntArray = group(state.dir, len(state.used))
         self._edges = np.searchsorted(state.dir[self._grouped], np.arange(len(state.used) + 1))
 
     def _index(self) -> None:
-        """Forget logs that have moved, so that windows over the rest stay full."""
+        """Remove logs that have moved, so that windows over the rest stay full."""
         if not len(self._by_size):
             rows = np.flatnonzero((self.state.size <= self.state.free_out[self.state.dir]) & ~self.state.done)
             self._by_size = rows[self.state.size[rows].argsort(kind="stable")]
@@ -49,7 +47,7 @@ class Closer:
         self._stale = len(self.state.steps) + _FRESH
 
     def close(self) -> None:
-        """Settle dirs with the largest amounts first: those that give, those that take, then what is stuck."""
+        """Process dirs with the largest amounts first: those that give, those that take, then those that no log fits."""
         state = self.state
         self._run(state.useful_out, self.give)
         self._run(state.useful_in, self.take)
@@ -58,7 +56,7 @@ class Closer:
             self._run(state.useful_in, self.repair_taker)
 
     def _run(self, amount: FloatArray, settle: Callable[[int], bool]) -> None:
-        """Settle the dir with the largest amount until none is left; one that cannot be is passed over."""
+        """Process the dir with the largest amount until none is left; skip a dir for which no move is found."""
         stuck = np.zeros(len(amount), np.bool_)
         while True:
             open_ = np.where(stuck, 0.0, amount)
@@ -68,13 +66,13 @@ class Closer:
             stuck[d] = not settle(d)
 
     def on(self, i: int) -> IntArray:
-        """Replicas on dir ``i`` that may still move; those that arrived have moved already."""
+        """Replicas on dir ``i`` that may still move; replicas that moved here may not."""
         rows: IntArray = self._grouped[self._edges[i] : self._edges[i + 1]]
         here: IntArray = rows[(self.state.dir[rows] == i) & ~self.state.done[rows]]
         return here
 
     def _ranked(self, rows: IntArray, need: float) -> list[int]:
-        """Logs in the order in which they should settle ``need``: little waste, else largest below, else least waste."""
+        """Logs in order of preference to cover ``need``: little waste, else the largest below ``need``, else the least waste."""
         x = self.state.size[rows]
         over = x - need
         rank = np.where(
@@ -87,17 +85,17 @@ class Closer:
         return order
 
     def _pair(self, rows: IntArray, need: float) -> int | None:
-        """The larger of the two logs that settle ``need`` together with least waste; None if that is not little."""
+        """The larger of the two logs that together cover ``need`` with the least waste; None if the waste is too large."""
         rows = rows[self.state.size[rows].argsort(kind="stable")]
         x = self.state.size[rows]
-        other = np.searchsorted(x, need - x)  # for each log the smallest one that completes it
+        other = np.searchsorted(x, need - x)  # for each log, the smallest one that covers the rest
         large = np.flatnonzero(other < np.arange(len(x)))
         over = x[large] + x[other[large]] - need
         k = int(over.argmin()) if len(over) else 0
         return int(rows[large[k]]) if len(over) and over[k] <= self.share else None
 
     def give(self, i: int) -> bool:
-        """Let dir ``i`` give one log, without harm to either side of the bound."""
+        """Move one log off dir ``i`` without raising either side of the bound."""
         state = self.state
         rows = self.on(i)
         if self._exchanges.give(i, rows, float(state.useful_out[i]), self.share):
@@ -109,14 +107,14 @@ class Closer:
             if not len(fit):
                 continue
             useful = np.minimum(state.useful_in[fit], x)
-            # Most useful first; among equals the dir that this log leaves least open.
+            # Most useful first; among equals, the dir with the smallest rest after this log.
             score = -useful + 1e-3 * np.maximum(state.useful_in[fit] - x, 0.0) - 1e-6 * state.free_in[fit]
             if put(state, r, fit, score, state.reason_to_leave(i)):
                 return True
         return False
 
     def take(self, j: int) -> bool:
-        """Let dir ``j`` take one log from a dir that can spare it."""
+        """Move one log to dir ``j`` from a dir that can spare it."""
         need = float(self.state.useful_in[j])
         if self._exchanges.take(j, need, self.share):
             return True
@@ -134,12 +132,12 @@ class Closer:
         return False
 
     def _take_from(self, window: IntArray, j: int, need: float) -> bool:
-        """Move the log of this window that settles ``need`` best, if any may go."""
+        """Move the log of this window that covers ``need`` best, if any move is legal."""
         state = self.state
         x, home = state.size[window], state.dir[window]
         spared = ~state.done[window] & (state.free_out[home] >= x) & (x <= state.free_in[j])
         rows, x, home = window[spared], x[spared], home[spared]
-        # A log that its own dir has use for is worth some imprecision here: it settles two dirs at once.
+        # A log that its own dir should give may fit less exactly here, because it helps two dirs at once.
         miss = np.abs(x - need) - 0.5 * np.minimum(state.useful_out[home], x)
         for r in rows[miss.argsort(kind="stable")[:_LOGS]].tolist():
             if state.legal(r, j):
@@ -151,14 +149,14 @@ class Closer:
         return sum(change) < -max(self.state.floor, 1e-9 * self.state.imbalance)
 
     def _with_own(self, d: int, merit: FloatArray) -> list[int]:
-        """Dirs of most merit, and all of the same broker: what harms a broker at its band's edge does not inside it."""
+        """Dirs with the highest merit, and all dirs of the same broker: a move within a broker at its band's limit does not harm it."""
         s = self.state.snapshot
         own = np.flatnonzero(s.dir_broker == s.dir_broker[d])
         best = (-merit).argsort(kind="stable")[:_PAIRS]
         return [x for x in dict.fromkeys([*own.tolist(), *best.tolist()]) if x != d]
 
     def repair_giver(self, i: int) -> bool:
-        """The best single move off dir ``i`` that lowers both sides together, else a swap."""
+        """The best single move off dir ``i`` that lowers the sum of both sides, else a swap."""
         state, need = self.state, float(self.state.useful_out[i])
         room = np.where(state.problem.takes, state.problem.hi - state.used, 0.0)
         targets = self._with_own(i, np.maximum(state.useful_in, 1e-6 * room))
@@ -174,7 +172,7 @@ class Closer:
         return self._swap(i, targets)
 
     def repair_taker(self, j: int) -> bool:
-        """The best single move into dir ``j`` that lowers both sides together, else a swap."""
+        """The best single move into dir ``j`` that lowers the sum of both sides, else a swap."""
         state, need = self.state, float(self.state.useful_in[j])
         spare = state.used - state.problem.lo
         sources = self._with_own(j, np.maximum(state.useful_out, 1e-6 * spare))
@@ -192,7 +190,7 @@ class Closer:
         return any(self._swap(i, [j]) for i in sources if i != j)
 
     def _swap(self, i: int, others: list[int]) -> bool:
-        """Exchange a log of dir ``i`` for a smaller one of another dir, if that lowers both sides together."""
+        """Swap a log of dir ``i`` with a smaller one of another dir, if that lowers the sum of both sides."""
         state = self.state
         mine = self.on(i)
         for j in others:
@@ -213,7 +211,7 @@ class Closer:
         return False
 
     def _legal_back(self, r: int, q: int, i: int) -> bool:
-        """Whether ``q`` may come to dir ``i`` once ``r`` has gone from there."""
+        """Whether ``q`` may move to dir ``i`` after ``r`` has left it."""
         state = self.state
         if state.snapshot.part[r] == state.snapshot.part[q]:
             return False

@@ -1,13 +1,13 @@
-"""Settling without another move: a move that is planned already carries a larger log, or goes elsewhere.
+"""Covers an amount without another move: a planned move takes a larger log, or gets another target.
 
-When a dir still has ``need`` bytes to give and one of its logs is to leave it anyway, a log of that dir which is larger by ``need``
-does both in one move; the smaller one stays. The same for a dir that has to take: the log that comes to it is
-exchanged for a larger one of the same source. And what leaves a dir that must be emptied can be turned from a dir that does
-not need it to one that does. None of these adds a move, or bytes beyond those of the need.
+If a dir must still give ``need`` bytes and one of its logs is planned to leave it, a log of that dir that is larger by ``need``
+can leave instead, and the smaller one stays. The same applies to a dir that must take bytes: the log that is planned to arrive is
+replaced with a larger one from the same source. A replica that leaves a dir that must be emptied can be redirected from a dir that does
+not need it to one that does. None of these adds a move, or more bytes than needed.
 
-**Why the order stays legal.** A step keeps its place in the order. The log that stays and the log that goes are the only replicas of
-their partitions in the plan, so what was found of racks at its place is what would be found now. At the target, everything
-that left it since may still have been there, and is counted as if it were (rule 4).
+**Why the order stays legal.** A step keeps its place in the order. The log that now stays and the log that now moves are the only replicas of
+their partitions in the plan, so the rack check at that place gives the same result. At the target, all bytes
+that left it after that place count as still present ("no overfull target", `docs/safety.md`, rule 4).
 """
 
 from collections import defaultdict
@@ -18,15 +18,15 @@ import numpy as np
 from spindle.placement.snapshot import IntArray
 from spindle.placement.state import MoveReason, PlanState
 
-_TRIES = 4  # exchanges that are tried for one dir
-_Choice = tuple[float, int, int]  # what it costs, step, replica
+_TRIES = 4  # exchanges tried per dir
+_Choice = tuple[float, int, int]  # cost, step, replica
 
 
 class Exchanges:
-    """The steps of a state by source and by target, and what can be exchanged among them."""
+    """The steps of a state by source and by target, and the possible exchanges."""
 
     def __init__(self, state: PlanState, on: Callable[[int], IntArray]) -> None:
-        """Know no step yet.
+        """Start without steps.
 
         Args:
             state: changed in place.
@@ -34,16 +34,14 @@ class Exchanges:
         """
         self.state, self.on = state, on
         self._known = 0
-        self._from: defaultdict[int, list[int]] = defaultdict(
-            list
-        )  # steps by source, only those that may be changed
+        self._from: defaultdict[int, list[int]] = defaultdict(list)  # changeable steps by source
         self._to: defaultdict[int, list[int]] = defaultdict(list)
         self._moving: defaultdict[int, int] = defaultdict(int)  # steps of each partition
-        self._left: defaultdict[int, float] = defaultdict(float)  # bytes that left each dir
+        self._left: defaultdict[int, float] = defaultdict(float)  # bytes that have left each dir
         self._forced: list[int] = []  # steps of replicas that had to leave
 
     def _learn(self) -> None:
-        """Take note of the steps made since."""
+        """Add the steps since the last call."""
         state, part = self.state, self.state.snapshot.part
         for k in range(self._known, len(state.steps)):
             x = state.steps[k]
@@ -57,14 +55,14 @@ class Exchanges:
         self._known = len(state.steps)
 
     def give(self, i: int, rows: IntArray, need: float, share: float) -> bool:
-        """Let a move off dir ``i`` take one of its ``rows`` that is larger by ``need``, and by at most ``share`` more."""
+        """Let a move off dir ``i`` take one of its ``rows`` that is larger by at least ``need`` and at most ``need + share``."""
         self._learn()
         steps = self._from.get(i)
         if not steps:
             return False
         state = self.state
         sizes = state.size[rows]
-        # Mostly no log that is left is larger than one that goes: seen before anything is sorted.
+        # Usually no remaining log is larger than one that moves; check this before sorting.
         top = float(sizes.max(initial=0.0)) - need
         steps = [k for k in steps if state.size[state.steps[k].replica] <= top]
         if not steps:
@@ -85,7 +83,7 @@ class Exchanges:
         return self._best(found, None)
 
     def take(self, j: int, need: float, share: float) -> bool:
-        """Let a move into dir ``j`` bring a log that is larger by ``need``, or turn one here that is not needed where it goes."""
+        """Let a move into dir ``j`` take a log that is larger by ``need``, or redirect a replica here that its target does not need."""
         self._learn()
         state = self.state
         if self._turn(j, need):
@@ -101,7 +99,7 @@ class Exchanges:
         return self._best(found, None)
 
     def _turn(self, j: int, need: float) -> bool:
-        """Send a replica that had to leave to dir ``j`` instead of where it is of no use."""
+        """Redirect a replica that had to leave its dir to dir ``j`` from a dir that does not need it."""
         if not self._forced:
             return False
         state = self.state
@@ -111,7 +109,7 @@ class Exchanges:
         return self._best([(float(x[n]), self._forced[n], int(rows[n])) for n in fit.tolist()], j)
 
     def _best(self, found: list[_Choice], j: int | None) -> bool:
-        """Make the cheapest of these exchanges that is legal; into dir ``j``, or where the step goes."""
+        """Apply the cheapest legal one of these exchanges; the target is dir ``j``, or else that of the step."""
         for _, k, r in sorted(found)[:_TRIES]:
             target = self.state.steps[k].target if j is None else j
             if self._legal(k, r, target):
@@ -135,7 +133,7 @@ class Exchanges:
         return legal
 
     def _make(self, k: int, r: int, j: int) -> None:
-        """Exchange, and keep what is known of the steps true."""
+        """Apply an exchange and update the indexes of the steps."""
         state = self.state
         old, part = state.steps[k], state.snapshot.part
         state.exchange(k, r, j)

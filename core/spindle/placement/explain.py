@@ -1,6 +1,6 @@
-"""Why: one line that a person understands for any move, and for any replica that was left where it is.
+"""Explains a plan: one readable line for each move and for each replica that stays.
 
-The numbers are those that the decision was made with: fills before and after, the band, the mark, racks, live copies.
+The numbers are those of the decision: usage before and after, the band, the mark, racks, live replicas.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ TITLES = {
 
 
 def human(count: float) -> str:
-    """Bytes as a person says them: ``61.2 GB``."""
+    """Bytes in a readable unit, such as ``61.2 GB``."""
     power = 0
     while abs(count) >= 1000 and power < len(_UNITS) - 1:
         count, power = count / 1000, power + 1
@@ -46,7 +46,7 @@ class Line:
     why: str
 
     def __str__(self) -> str:
-        """The whole line."""
+        """The line as text."""
         return (
             f"{self.partition} ({human(self.size)}): {self.source} → {self.target}, wave {self.wave + 1}; "
             f"{self.reason}: {self.why}"
@@ -79,11 +79,11 @@ def _why(plan: PlacementPlan, reason: MoveReason, r: int, i: int, j: int) -> str
     if reason == MoveReason.RACK:
         have, want = _racks(plan, r)
         rack = s.rack_names[int(s.rack[s.dir_broker[j]])]
-        return f"the partition stands on {have} of {want} racks and {rack} is one more; {_arrives(plan, j)}"
+        return f"the partition is on {have} of {want} possible racks, and {rack} is another one; {_arrives(plan, j)}"
     if reason == MoveReason.MARK:
         return f"its dir is {_fill(plan, i)} full, above the mark of {p.goals.mark:.0%}; {_arrives(plan, j)}"
     if reason == MoveReason.SWAP:
-        return f"exchanged for a log of another size, because none alone fits; {_arrives(plan, j)}"
+        return f"swapped with a log of another size, because no single log fits; {_arrives(plan, j)}"
     if s.used[i] > p.hi[i]:
         why = f"its dir is {_fill(plan, i)} full, above its band ({_band(plan, i)})"
     elif (share := _broker_fill(plan, i))[0] > share[2]:
@@ -93,7 +93,7 @@ def _why(plan: PlacementPlan, reason: MoveReason, r: int, i: int, j: int) -> str
         needy = f"broker {s.broker[s.dir_broker[j]]} is {low[0]:.1%} full, below its band (from {low[1]:.1%})"
         if low[0] >= low[1]:
             needy = f"the target is below its band ({_band(plan, j)})"
-        why = f"its dir can spare it and {needy}"
+        why = f"its dir can spare it, and {needy}"
     return f"{why}; {_arrives(plan, j)}"
 
 
@@ -109,11 +109,11 @@ def _band(plan: PlacementPlan, d: int) -> str:
 
 def _arrives(plan: PlacementPlan, j: int) -> str:
     s = plan.problem.snapshot
-    return f"the target goes from {_fill(plan, j)} to {plan.after[j] / s.capacity[j]:.1%} by the whole plan"
+    return f"the target goes from {_fill(plan, j)} to {plan.after[j] / s.capacity[j]:.1%} with the whole plan"
 
 
 def _broker_fill(plan: PlacementPlan, d: int) -> tuple[float, float, float]:
-    """Fill of a dir's broker now, and its band, as shares of its usable capacity."""
+    """Present usage and band of a dir's broker, as shares of its usable capacity."""
     p, b = plan.problem, int(plan.problem.snapshot.dir_broker[d])
     capacity = float(p.per_broker(p.snapshot.capacity * p.usable)[b]) or 1.0
     return (
@@ -126,7 +126,7 @@ def _broker_fill(plan: PlacementPlan, d: int) -> tuple[float, float, float]:
 def _copies(plan: PlacementPlan, r: int) -> str:
     s, p = plan.problem.snapshot, int(plan.problem.snapshot.part[r])
     live = int(plan.problem.live[s.dir[s.start[p] : s.start[p + 1]]].sum())
-    return f"{live} live {'copy' if live == 1 else 'copies'}"
+    return f"{live} live {'replica' if live == 1 else 'replicas'}"
 
 
 def _racks(plan: PlacementPlan, r: int) -> tuple[int, int]:
@@ -137,7 +137,7 @@ def _racks(plan: PlacementPlan, r: int) -> tuple[int, int]:
 
 
 def explain_partition(plan: PlacementPlan, topic: str, partition: int) -> list[str]:
-    """For every replica of a partition: why it moves, or why it stays.
+    """Why each replica of a partition moves or stays, one line each.
 
     Raises:
         KeyError: if there is no such partition.
@@ -156,23 +156,23 @@ def explain_partition(plan: PlacementPlan, topic: str, partition: int) -> list[s
     if len(new):
         d = int(s.dir[new[0]]) if int(new[0]) not in moves else int(plan.target[moves[int(new[0])]])
         lines.append(
-            f"{topic}-{partition} will prefer the leader on broker {s.broker[s.dir_broker[d]]}, to balance leaders; no byte moves"
+            f"{topic}-{partition}: the preferred leader becomes broker {s.broker[s.dir_broker[d]]}, to balance leaders; no data moves"
         )
     return lines
 
 
 def _stays(plan: PlacementPlan, r: int) -> str:
-    """Why a replica is left where it is."""
+    """Why a replica stays."""
     s, p, d = plan.problem.snapshot, plan.problem, int(plan.problem.snapshot.dir[r])
     here = f"({human(float(s.size[r]))}) stays on {s.dir_label(d)}"
     if s.frozen[r]:
-        return f"{here}: someone else is reassigning this partition"
+        return f"{here}: another client is reassigning this partition"
     if not p.usable[d]:
         state = DirState(int(s.dir_state[d])).name.lower() if s.alive[s.dir_broker[d]] else "on a dead broker"
-        return f"{here}, although that is {state}: no dir that may take it has room below {p.goals.incoming_limit:.0%}"
+        return f"{here}, although that is {state}: no dir that may take it has space below {p.goals.incoming_limit:.0%}"
     fill = plan.after[d] / s.capacity[d]
     if plan.after[d] > p.hi[d] * (1 + 1e-6):
-        return f"{here}, which ends at {fill:.1%} above its band ({_band(plan, d)}): no legal target helped"
+        return f"{here}, which ends at {fill:.1%} above its band ({_band(plan, d)}): no permitted target improves it"
     if s.used[d] > p.hi[d] * (1 + 1e-6):
-        return f"{here}: other logs bring it from {_fill(plan, d)} into its band ({fill:.1%}) for fewer bytes"
-    return f"{here}: that ends at {fill:.1%}, inside its band ({_band(plan, d)}), and nothing is gained by moving it"
+        return f"{here}: moving other logs brings it from {_fill(plan, d)} into its band ({fill:.1%}) with fewer bytes"
+    return f"{here}: the dir ends at {fill:.1%}, inside its band ({_band(plan, d)}), so moving the replica would gain nothing"

@@ -1,14 +1,14 @@
-"""Leaders and produced bytes, balanced by the order of replicas alone: no byte is copied for it.
+"""Balances leaders and produced bytes by changing the order of replicas, which copies no data.
 
 The first replica of a partition is its preferred leader. With ``n_b`` the partitions that broker ``b`` leads and ``w_b`` the bytes
-per second produced to them, both divided by their means over live brokers, the broker is out of its band by
+per second produced to them, both divided by their means over live brokers. The broker is out of its band by
 
     ψ_b = (n_b - 1 - β)⁺ + (1 - β - n_b)⁺ + (w_b - 1 - β)⁺ + (1 - β - w_b)⁺
 
-Handing a partition from its leader to another of its replicas changes two brokers. Brokers hand over, worst first, what lowers
-``Σ ψ`` most, until nothing does; brokers that lead too little ask the leaders of the partitions they follow. A partition that
-is led from a place where nobody can lead (a dead dir) is handed over in any case. Each change lowers ``Σ ψ``, so this ends; and
-it depends on nothing but where replicas stand, so doing it again changes nothing.
+Changing the preferred leader of a partition to another replica changes two brokers. The brokers farthest out of band come first. Each
+gives away the partitions that lower ``Σ ψ`` most, until none does; a broker that leads too little takes over partitions that it follows. A
+partition whose leader is on a dead dir changes its leader in any case. Each change lowers ``Σ ψ``, so this ends. It depends only on the
+placement of replicas, so a second run changes nothing.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from spindle.placement.problem import PlanningProblem
 from spindle.placement.snapshot import BoolArray, FloatArray, IntArray, group
 
-_ROUNDS = 100  # passes over all brokers; a handful until none helps
+_ROUNDS = 100  # passes over all brokers; usually a handful are enough
 _EPSILON = 1e-9
 
 
@@ -28,7 +28,7 @@ class Leaders:
 
         Args:
             problem: states of dirs and brokers.
-            where: dir of each replica once the plan is done, int64[R].
+            where: dir of each replica after the plan, int64[R].
             band: β.
         """
         s = problem.snapshot
@@ -62,7 +62,7 @@ class Leaders:
         )  # fmt: skip
 
     def balance(self) -> None:
-        """Hand leadership over until no change helps."""
+        """Change leaders until no change helps."""
         self._rescue()
         for _ in range(_ROUNDS):
             psi = np.where(self.alive, np.array(self._now), 0.0)
@@ -72,7 +72,7 @@ class Leaders:
                 return
 
     def _rescue(self) -> None:
-        """Partitions whose preferred leader is dead go to their first live replica."""
+        """Make the first live replica the preferred leader of partitions whose preferred leader is dead."""
         s = self.snapshot
         for p in np.flatnonzero(~self.able[self.leader] & ~s.frozen[self.leader]).tolist():
             rows = np.arange(s.start[p], s.start[p + 1])
@@ -81,7 +81,7 @@ class Leaders:
                 self._hand(int(live[0]))
 
     def _round(self, worst: IntArray) -> bool:
-        """Let each of these brokers give or take what helps; whether anything changed."""
+        """Let each of these brokers give or take partitions that help; returns whether anything changed."""
         changed = False
         for b in worst.tolist():
             mine = self._grouped[self._edges[b] : self._edges[b + 1]]
@@ -91,7 +91,7 @@ class Leaders:
         return changed
 
     def _others(self, leaders: IntArray) -> IntArray:
-        """The other replicas of the partitions that these lead."""
+        """The other replicas of the partitions that these replicas lead."""
         part = self.snapshot.part[leaders]
         first, last = self.snapshot.start[part], self.snapshot.start[part + 1]
         longest = int((last - first).max(initial=0))
@@ -99,7 +99,7 @@ class Leaders:
         return np.sort(rows[(rows < last[:, None]) & (rows != leaders[:, None])])
 
     def _gain(self, rows: IntArray) -> FloatArray:
-        """By how much Σψ falls if each of these replicas became leader, one at a time."""
+        """The decrease of Σψ if each of these replicas, on its own, became leader."""
         part = self.snapshot.part[rows]
         old = self.leader[part]
         a, b = self.broker[old], self.broker[rows]
@@ -112,7 +112,7 @@ class Leaders:
         return np.where(old == rows, 0.0, psi[a] + psi[b] - then)
 
     def _settle(self, rows: IntArray, b: int) -> bool:
-        """Hand over among these candidates, best first by a gain computed once and checked again before each change."""
+        """Make these candidates leaders, best first by a gain that is computed once and checked again before each change."""
         if self._now[b] <= _EPSILON:
             return False
         rows = rows[self.able[rows] & self.able[self.leader[self.snapshot.part[rows]]]]
@@ -122,7 +122,7 @@ class Leaders:
         order = (-gain).argsort(kind="stable")
         rows = rows[order[gain[order] > _EPSILON]]
         changed = False
-        # A partition that has been handed over meanwhile is looked at again in the next round.
+        # A partition whose leader changed in the meantime is considered again in the next round.
         before = self.leader[self.snapshot.part[rows]]
         rates = (self.rate[before] / self.w_mean).tolist()
         brokers = zip(self.broker[before].tolist(), self.broker[rows].tolist(), strict=True)
@@ -141,18 +141,18 @@ class Leaders:
         return psi + (w - high) if w > high else psi + (low - w) if w < low else psi
 
     def _exact_gain(self, a: int, b: int, w: float) -> float:
-        """By how much Σψ falls if a partition with weight ``w`` goes from the lead of broker ``a`` to that of ``b``."""
+        """The decrease of Σψ if the leader of a partition with weight ``w`` changes from broker ``a`` to ``b``."""
         if a == b:
             return 0.0
         before = self._now[a] + self._now[b]
         if before <= _EPSILON:
             return 0.0
         left = before - self._psi(self.count[a] - self._one, self.weight[a] - w)
-        # Nothing that is left can become more by what follows, which is most often clear by now.
+        # ψ is never negative, so the gain is at most `left`; this decides most cases.
         return left - self._psi(self.count[b] + self._one, self.weight[b] + w) if left > _EPSILON else left
 
     def _hand(self, r: int) -> None:
-        """Make replica ``r`` the leader of its partition."""
+        """Make replica ``r`` the preferred leader of its partition."""
         p = self.snapshot.part[r]
         old = int(self.leader[p])
         a, b = int(self.broker[old]), int(self.broker[r])
@@ -167,5 +167,5 @@ class Leaders:
 
     @property
     def changes(self) -> IntArray:
-        """Replicas that become preferred leaders and were not, ascending."""
+        """Replicas that become preferred leaders, ascending."""
         return np.sort(self.leader[self.leader != self.snapshot.start[:-1]])

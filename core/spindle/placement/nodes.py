@@ -1,6 +1,6 @@
-"""What a Kubernetes node is to a pod that looks for one: labels, taints, selectors.
+"""Whether a Kubernetes node suits a pod: labels, taints, selectors.
 
-Nodes are raw objects as the API server lists them. Whatever is missing or of an odd shape counts as absent.
+Nodes are raw objects as the API server lists them. A field that is missing or has an unexpected type counts as absent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,14 +9,16 @@ from typing import Any
 NodeObject = Mapping[str, Any]
 
 _KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
-# The taints that Kubernetes itself sets and lifts again by a node's condition.
+# The taints that Kubernetes sets and removes according to a node's conditions.
 _PASSING = "node.kubernetes.io/"
 
 
 def section(value: object, *path: str) -> Mapping[str, Any]:
-    """A mapping inside an object; empty where there is none."""
+    """A mapping inside an object; empty if there is none."""
     for key in path:
-        if type(value) is dict:  # nearly always, and to ask for any Mapping takes longer than all the rest
+        if (
+            type(value) is dict
+        ):  # the usual case; isinstance(…, Mapping) takes longer than everything else here
             value = value.get(key)
         else:
             value = value.get(key) if isinstance(value, Mapping) else None
@@ -24,7 +26,7 @@ def section(value: object, *path: str) -> Mapping[str, Any]:
 
 
 def items(value: object) -> list[Mapping[str, Any]]:
-    """The mappings in a list; empty where there is no list."""
+    """The mappings in a list; empty if there is no list."""
     if not isinstance(value, list | tuple):
         return []
     return [entry for entry in value if type(entry) is dict or isinstance(entry, Mapping)]
@@ -41,7 +43,7 @@ def labels(node: NodeObject) -> dict[str, str]:
 
 
 def zone(node: NodeObject, topology_key: str) -> str | None:
-    """The zone that a node's label says; None if it has no such label or an empty one."""
+    """The zone of a node from its label; None if the label is missing or empty."""
     return labels(node).get(topology_key) or None
 
 
@@ -54,14 +56,14 @@ def selected(node: NodeObject, selector: Mapping[str, str]) -> bool:
 def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) -> bool:
     """Whether one of the tolerations matches a taint (the rules of core/v1 Toleration).
 
-    An empty key with operator Exists matches every taint, an empty effect every effect. A time limit does not
-    matter: a pod that may stay only for a while is scheduled all the same.
+    An empty key with operator Exists matches every taint, an empty effect every effect. ``tolerationSeconds`` does not
+    matter: such a pod is scheduled all the same.
     """
     return any(_matches(toleration, taint) for toleration in tolerations)
 
 
 def admits(node: NodeObject, tolerations: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a new pod could be scheduled to a node: schedulable, not known to be unready, no taint against it."""
+    """Whether a new pod could be scheduled to a node: schedulable, not known to be unready, all taints tolerated."""
     if section(node, "spec").get("unschedulable") is True:
         return False
     for condition in items(section(node, "status").get("conditions")):
@@ -71,12 +73,12 @@ def admits(node: NodeObject, tolerations: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def closed(node: NodeObject, tolerations: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether somebody closed a node to such pods: cordoned, or with a taint that is not of Kubernetes' own making."""
+    """Whether a user closed a node to such pods: cordoned, or with a taint that Kubernetes did not set itself."""
     return section(node, "spec").get("unschedulable") is True or not belongs(node, {}, tolerations)
 
 
 def belongs(node: NodeObject, selector: Mapping[str, str], tolerations: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a node is meant for such pods, though it may be cordoned or unready just now."""
+    """Whether a node is intended for such pods, even if it is cordoned or unready now."""
     lasting = (taint for taint in _taints(node) if not str(taint.get("key") or "").startswith(_PASSING))
     return (
         bool(name(node))
@@ -88,7 +90,7 @@ def belongs(node: NodeObject, selector: Mapping[str, str], tolerations: Iterable
 def matches_selector(node: NodeObject, selector: object) -> bool:
     """Whether a node matches a ``NodeSelector`` (a volume's ``nodeAffinity.required``): terms ORed, parts ANDed.
 
-    A selector without terms, a term without parts, and an operator that is not known match nothing.
+    A selector without terms, a term without parts, and an unknown operator match nothing.
     """
     return any(_matches_term(node, term) for term in items(section(selector).get("nodeSelectorTerms")))
 

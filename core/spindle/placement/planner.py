@@ -1,9 +1,9 @@
-"""One plan over racks, brokers and disks: :func:`plan` puts the parts together.
+"""Plans racks, brokers and disks together: :func:`plan` combines the stages.
 
     snapshot ─ pose ─► problem ─ rounding ─► steps ─ waves ─► schedule ─ budget ─► Plan
                           └ bound                                └ leaders
 
-Pure and deterministic: the same snapshot, goals and budget give the same plan, byte for byte, on any machine.
+Pure and deterministic: the same snapshot, goals and budget give the same plan, byte for byte, on every machine.
 """
 
 from collections.abc import Callable, Collection
@@ -22,30 +22,30 @@ from spindle.placement.snapshot import FloatArray, IntArray, PlannerSnapshot
 from spindle.placement.state import PlanState, PlanStep
 from spindle.placement.waves import schedule
 
-_PASSES = 8  # each pass lowers what is left; more than two are rare
-_BEGINNINGS = 8  # how often planning begins anew; once, nearly always
-_FLOOR = 1.0  # bytes; less is nothing
+_PASSES = 8  # each pass reduces the remainder; more than two are rare
+_BEGINNINGS = 8  # how often planning restarts; once in nearly all cases
+_FLOOR = 1.0  # bytes; less counts as zero
 _MOSTLY = 0.9  # of all partitions
-_NAMED = 5  # findings of one kind that are spelled out
-_REMEMBERED = 64  # plans of small clusters that are kept
+_NAMED = 5  # problems of one kind that are listed in full
+_REMEMBERED = 64  # cached plans of small clusters
 
 
 @dataclass(frozen=True, eq=False)
 class PlacementPlan:
-    """What to do, what it costs, and how good it is. Moves stand in the order of execution.
+    """The moves in the order of execution, their cost and their result.
 
     Attributes:
-        problem: snapshot, goals and bands that it was made for.
+        problem: snapshot, goals and bands of this plan.
         wave: wave of each move, from 0, ascending: int64[M].
         replica: row in the snapshot, int64[M].
         source, target: rows of dirs, int64[M].
         reason: :class:`spindle.placement.state.MoveReason`, int64[M].
-        peak: highest fill of a usable dir during each wave, float64[waves].
-        bound: the fewest bytes that any plan must move to bring everything into its band (forecast sizes, if given).
-        points: bytes moved against bytes out of band after every wave; the first point is the start.
-        dropped: steps of the full plan that the budget did not allow.
+        peak: highest usage of a usable dir during each wave, float64[waves].
+        bound: the minimum number of bytes that any plan must move to reach all bands (with forecast sizes, if given).
+        points: bytes moved and bytes out of band after each wave; the first point is the start.
+        dropped: number of steps of the full plan that exceed the budget.
         leader: replicas that become preferred leaders, int64[…].
-        unreached: what could not be had, why, and what would make it possible; one sentence each.
+        unreached: one sentence for each goal that was not reached: why, and what would help.
     """
 
     problem: PlanningProblem
@@ -63,7 +63,7 @@ class PlacementPlan:
 
     @cached_property
     def bytes(self) -> FloatArray:
-        """Bytes that each move copies, by size now."""
+        """Bytes that each move copies, by the present sizes."""
         return self.problem.snapshot.size[self.replica]
 
     @cached_property
@@ -84,27 +84,27 @@ class PlacementPlan:
 
     @property
     def ratio(self) -> float:
-        """Planned bytes over the bound; 1 if neither is anything."""
+        """Planned bytes divided by the bound; 1 if both are zero."""
         moved = float(self.problem.snapshot.planned[self.replica].sum())
         return moved / self.bound if self.bound > 0 else (1.0 if not moved else float("inf"))
 
     @property
     def digest(self) -> str:
-        """Hash of the snapshot that this plan is for."""
+        """Hash of the snapshot of this plan."""
         return self.problem.snapshot.digest
 
     @cached_property
     def after(self) -> FloatArray:
-        """Planned bytes on each dir once the plan is done, float64[D]."""
+        """Planned bytes on each dir after the plan, float64[D]."""
         return self.result.used
 
     @cached_property
     def result(self) -> PlannerSnapshot:
-        """The cluster once the plan is done."""
+        """The snapshot after the plan."""
         return self.problem.snapshot.moved(self.replica, self.target, self.leader)
 
     def seconds(self, budget: PlanBudget) -> float:
-        """How long the plan takes if every broker copies at the budget's rate: wave by wave, its busiest broker."""
+        """Duration if every broker copies at the budget's rate: the sum over waves of the busiest broker's time."""
         return float(sum(_wave_seconds(self, budget)))
 
 
@@ -126,13 +126,13 @@ def plan(
     budget: PlanBudget | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> PlacementPlan:
-    """Find the moves.
+    """Compute a plan.
 
     Args:
         snapshot: from :func:`spindle.placement.snapshot.build` or a constructor in :mod:`spindle.placement.sources`.
-        goals: what is wanted; the defaults of :class:`Goals` if not given.
-        budget: what it may cost; nothing is limited if not given.
-        tell: called with what is being done, for whoever waits for a large plan.
+        goals: the defaults of :class:`Goals` if not given.
+        budget: no limits if not given.
+        tell: called with a progress message before each stage.
     """
     goals, budget = goals or Goals(), budget or PlanBudget()
     problem = build_problem(snapshot, goals)
@@ -180,11 +180,11 @@ def _known_steps(problem: PlanningProblem) -> list[PlanStep]:
 
 
 def _steps(problem: PlanningProblem) -> list[PlanStep]:
-    """Passes until one finds nothing more, as net moves in an order that is legal one by one.
+    """Repeat passes until one finds no move; returns one move per replica, in an order in which each move is legal.
 
-    A pass depends on nothing but where replicas stand, so if planning ends with a pass that finds nothing, planning on its
-    result finds nothing either. A replica moves once. Where a later pass wants to move some again and no order allows that
-    as one move each (in very full clusters), planning begins anew with those held back in the first pass.
+    A pass depends only on the placement of replicas. So if the last pass finds no move, planning on its result finds none either. A
+    replica moves once. If a later pass moves some replicas again and no order makes that one legal move each (in very full clusters),
+    planning restarts without these replicas in the first pass.
     """
     best: PlanState | None = None
     waiting: list[frozenset[int]] = [frozenset()]
@@ -207,7 +207,7 @@ def _steps(problem: PlanningProblem) -> list[PlanStep]:
 
 
 def _from_start(problem: PlanningProblem, held: Collection[int]) -> tuple[PlanState, frozenset[int]]:
-    """All passes; and, if the last one could not be had, the replicas that it would have moved a second time."""
+    """All passes; and, if the last one is impossible, the replicas that it would have moved a second time."""
     state = _pass(problem, problem.snapshot.dir, held)
     for _ in range(_PASSES):
         if _settled(state):
@@ -218,7 +218,7 @@ def _from_start(problem: PlanningProblem, held: Collection[int]) -> tuple[PlanSt
         net = _net(problem, state.steps + more.steps)
         moved = frozenset(x.replica for x in state.steps)
         if _standing(net)[:3] >= _standing(state)[:3]:
-            # Perhaps as much can be had with replicas that have not moved yet.
+            # Replicas that have not moved yet may achieve the same.
             other = _pass(problem, state.dir, moved)
             net = _net(problem, state.steps + other.steps)
             if _standing(net)[:3] >= _standing(state)[:3]:
@@ -228,7 +228,7 @@ def _from_start(problem: PlanningProblem, held: Collection[int]) -> tuple[PlanSt
 
 
 def _pass(problem: PlanningProblem, where: IntArray, held: Collection[int] = ()) -> PlanState:
-    """Rounding, and in a small cluster also searching; the better of the two."""
+    """The result of rounding, or in a small cluster that of the search if it is better."""
     state = PlanState(problem, where)
     state.done[list(held)] = True
     improve(state)
@@ -243,7 +243,7 @@ def _pass(problem: PlanningProblem, where: IntArray, held: Collection[int] = ())
 
 
 def _standing(state: PlanState) -> tuple[float, int, float, float, int]:
-    """How good a state is, least is best: stranded bytes, partitions short of a rack, unrest, bytes moved, moves."""
+    """Quality of a state, lower is better: bytes on dirs to be emptied, partitions on too few racks, out-of-band bytes, bytes moved, moves."""
     stranded = float(state.size[~state.problem.usable[state.dir]].sum())
     unrest = state.imbalance if state.imbalance > state.floor else 0.0
     moved = float(sum(state.size[x.replica] for x in state.steps))
@@ -251,13 +251,13 @@ def _standing(state: PlanState) -> tuple[float, int, float, float, int]:
 
 
 def _settled(state: PlanState) -> bool:
-    """Whether nothing is left to wish for."""
+    """Whether all goals are reached."""
     stranded, short, unrest, *_ = _standing(state)
     return not stranded and not short and (not unrest or not state.problem.goals.balance)
 
 
 def _net(problem: PlanningProblem, steps: list[PlanStep]) -> PlanState:
-    """One move per replica, from where it is to where it ends, as far as moves are legal in some order."""
+    """One move per replica, from its first to its last dir, as far as some order makes the moves legal."""
     last = {x.replica: k for k, x in enumerate(steps)}
     state = PlanState(problem)
     waiting = [x for k, x in enumerate(steps) if last[x.replica] == k]
@@ -277,11 +277,11 @@ def _net(problem: PlanningProblem, steps: list[PlanStep]) -> PlanState:
 
 
 def _unreached(problem: PlanningProblem, where: IntArray, dropped: int) -> tuple[str, ...]:
-    """What is not as wanted once the plan is done, with the reason and the way out."""
+    """The goals that the plan does not reach: why, and what would help."""
     if dropped:
         return (
             *problem.notes,
-            f"{dropped:,} moves of the full plan are beyond the budget; allow more and plan again",
+            f"{dropped:,} moves of the full plan exceed the budget; increase the budget and plan again",
         )
     s = problem.snapshot
     state = PlanState(problem, where)
@@ -289,20 +289,24 @@ def _unreached(problem: PlanningProblem, where: IntArray, dropped: int) -> tuple
     for d in np.unique(where[~problem.usable[where]]).tolist():
         rows = np.flatnonzero(where == d)
         frozen = int(s.frozen[rows].sum())
-        why = f"{frozen} of them are being reassigned by someone else" if frozen else "no legal dir has room"
+        why = (
+            f"{frozen} of them belong to partitions that another client is reassigning"
+            if frozen
+            else "no permitted dir has space"
+        )
         found.append(
             f"{len(rows)} replicas ({s.planned[rows].sum():.3g} bytes) remain on {s.dir_label(d)}: {why}; "
             + (
-                "let that end"
+                "plan again after that"
                 if frozen
-                else "add a broker or a disk, in a rack that these partitions do not use yet"
+                else "add a broker or a disk in a rack that these partitions do not use yet"
             )
         )
     for p in short_partitions(state)[:_NAMED].tolist():
         r = int(s.start[p])
         found.append(
-            f"{s.topic_name(r)}-{s.partition[r]} stays on fewer racks than it should: no dir in another rack can take it "
-            "below the incoming limit; add room there"
+            f"{s.topic_name(r)}-{s.partition[r]} stays on fewer racks than possible: no dir in another rack can take it "
+            "below the incoming limit; add space there"
         )
     if problem.goals.balance:
         off = np.maximum(np.maximum(state.used - problem.hi, problem.lo - state.used), 0) * problem.usable
@@ -321,7 +325,7 @@ def _brokers_off(problem: PlanningProblem, used: FloatArray) -> list[str]:
     per, capacity = p.per_broker(used), np.maximum(p.per_broker(s.capacity * p.usable), 1.0)
     off = np.maximum(np.maximum(per - p.broker_hi, p.broker_lo - per), 0) * s.alive
     worst = np.argsort(-off, kind="stable")[:_NAMED]
-    # Where partitions have a replica in every rack, no byte can leave a rack.
+    # If partitions have a replica in every rack, bytes cannot leave a rack.
     tied = p.racks > 1 and bool(np.sum(np.diff(s.start) >= p.racks) > _MOSTLY * (len(s.start) - 1))
     found = []
     for b in worst[off[worst] > _FLOOR + 1e-6 * capacity[worst]].tolist():
@@ -331,11 +335,11 @@ def _brokers_off(problem: PlanningProblem, used: FloatArray) -> list[str]:
         mean = float(per[mates].sum() / capacity[mates].sum())
         if tied and not lo <= mean <= hi:
             text += (
-                f"partitions have a replica in each of the {p.racks} racks, so no byte can leave a rack, and rack "
-                f"{s.rack_names[int(s.rack[b])]} as a whole is {mean:.1%} full; give it more disks, or take from it"
+                f"partitions have a replica in each of the {p.racks} racks, so bytes cannot leave a rack, and rack "
+                f"{s.rack_names[int(s.rack[b])]} as a whole is {mean:.1%} full; add disks there or remove data"
             )
         else:
-            text += "no legal move or swap brings it nearer; a wider band or smaller logs would"
+            text += "no permitted move or swap improves it; a wider band or smaller logs would help"
         found.append(text)
     return found
 
@@ -347,9 +351,9 @@ def _why_off(problem: PlanningProblem, used: FloatArray, d: int, largest: float)
     if largest > problem.hi[d]:
         return (
             text
-            + f"one log of {largest:.3g} bytes is larger than the band's upper end; give the topic more partitions"
+            + f"one log of {largest:.3g} bytes is larger than the upper limit of the band; give the topic more partitions"
         )
     return (
         text
-        + "no legal move or swap brings it nearer; a wider band, a budget that allows more, or smaller logs would"
+        + "no permitted move or swap improves it; a wider band, a larger budget or smaller logs would help"
     )

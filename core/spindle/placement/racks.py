@@ -1,46 +1,46 @@
-"""The rack rules, in one place: who may use them, what counts as spread, and when a move loses a rack.
+"""The rack rules: when racks are used, what counts as spread, and when a move loses a rack.
 
-A *rack* is whatever must not fail as one: here the zone of a broker's node. The rules:
+A *rack* is a failure domain; here, the zone of a broker's node. The rules:
 
-- Either every broker has a rack or none has (:func:`rack_of`). A mixture cannot be spread: nobody could say whether
-  two brokers without a rack stand together.
-- A partition with ``rf`` replicas in a cluster of ``R`` racks that can hold a replica belongs on
-  ``min(rf, R)`` racks (:func:`wanted_racks`). With more replicas than racks the *counts* per rack are to be as even
+- Either every broker has a rack or none has (:func:`rack_of`). A mixture cannot be spread: two brokers without
+  a rack could be in the same failure domain or not.
+- A partition with ``rf`` replicas in a cluster of ``R`` racks that can hold a replica should be on
+  ``min(rf, R)`` racks (:func:`wanted_racks`). With more replicas than racks, the *counts* per rack should be as even
   as the racks' sizes allow (:func:`even_counts`).
-- No move may leave the live replicas of a partition on fewer racks than now, nor on fewer than are wanted where
-  this move could have had them (:func:`move_keeps_racks`; rule 3 of the safety rules).
+- No move may leave the live replicas of a partition on fewer racks than now, nor on fewer than wanted if another
+  target of this move would reach more (:func:`move_keeps_racks`; "no rack lost", `docs/safety.md`, rule 3).
 
-Pure Python, no numpy: the operator loads this at start-up. The planner applies the same predicates to arrays.
+Pure Python without numpy, because the operator imports this at start-up. The planner applies the same predicates to arrays.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 
 class PlacementError(ValueError):
-    """A placement that cannot be had, or that nobody should want; the message says which and the way out."""
+    """An impossible or inconsistent placement; the message says why and what to change."""
 
 
 def rack_of(brokers: Mapping[int, str | None]) -> dict[int, str]:
-    """Broker id → rack; brokers of a cluster without racks all stand in one rack that has no name.
+    """Broker id → rack; in a cluster without racks, all brokers are in one rack with an empty name.
 
     Raises:
-        PlacementError: if some brokers have a rack and others have none; both groups are named.
+        PlacementError: if some brokers have a rack and others do not.
     """
     without = sorted(b for b, rack in brokers.items() if rack is None)
     if without and len(without) < len(brokers):
         some = ", ".join(map(str, without[:5])) + (" …" if len(without) > 5 else "")
         raise PlacementError(
             f"{len(without)} of {len(brokers)} brokers have no rack (broker {some}) while the others have one: "
-            "give every broker a rack or none"
+            "configure a rack for all brokers or for none"
         )
     return {b: rack or "" for b, rack in brokers.items()}
 
 
 def alternate(brokers: Mapping[int, str | None]) -> list[int]:
-    """Order brokers so that neighbours stand in different racks for as long as there are different racks left.
+    """Order brokers so that neighbours are in different racks as long as more than one rack is left.
 
-    Racks go by name, brokers inside a rack by id: one broker of each rack, then the second of each, and so on. With
-    racks of one size every run of ``R`` neighbours covers all ``R`` racks, which is what makes striping along this list
+    Racks are sorted by name, brokers within a rack by id: one broker of each rack, then the second of each, and so on. With
+    racks of equal size, every ``R`` consecutive brokers cover all ``R`` racks, so striping along this list is
     rack-aware (KIP-36).
     """
     by_rack: dict[str, list[int]] = {}
@@ -53,15 +53,15 @@ def alternate(brokers: Mapping[int, str | None]) -> list[int]:
 
 
 def wanted_racks(replication_factor: int, racks: int) -> int:
-    """On how many racks a partition belongs: as many as it has replicas, or all there are."""
+    """The number of racks that a partition should be on: that of its replicas, or all racks if there are fewer."""
     return min(replication_factor, racks)
 
 
 def even_counts(replication_factor: int, sizes: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Least and most replicas of one partition in each rack, if its spread is as even as can be.
+    """Minimum and maximum number of a partition's replicas in each rack if they are spread as evenly as possible.
 
-    Filling the racks like communicating vessels, each only up to its number of brokers, every rack ends at the level
-    ``L`` or, for what is left over, ``L + 1``: a rack of ``n`` brokers holds ``min(n, L)`` to ``min(n, L + 1)``.
+    Replicas are distributed to racks in turn, to each at most one per broker. With ``L`` the number of complete rounds, a rack
+    of ``n`` brokers holds ``min(n, L)`` to ``min(n, L + 1)`` replicas.
 
     Args:
         replication_factor: at least 1, at most the sum of ``sizes``.
@@ -78,17 +78,17 @@ def even_counts(replication_factor: int, sizes: Sequence[int]) -> tuple[list[int
 
 
 def move_keeps_racks(now: int, after: int, best: int, wanted: int) -> bool:
-    """Whether a move is legal by rule 3.
+    """Whether a move keeps the spread over racks ("no rack lost", `docs/safety.md`, rule 3).
 
     Args:
         now: racks that hold a live replica of the partition.
-        after: the same once the move is done.
-        best: the most that any legal target of this replica could have given.
+        after: the same after the move.
+        best: the maximum number that any legal target of this replica would give.
         wanted: :func:`wanted_racks` of the partition.
     """
     return after >= max(now, min(wanted, best))
 
 
 def count_racks(replicas: Iterable[int], racks: Mapping[int, str]) -> int:
-    """Number of racks under these brokers; brokers that are not in ``racks`` (not live) do not count."""
+    """Number of racks of these brokers; brokers that are not in ``racks`` (not live) do not count."""
     return len({racks[b] for b in replicas if b in racks})

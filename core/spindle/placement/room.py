@@ -1,4 +1,4 @@
-"""How many more brokers' disks fit on each node: what the free local volumes allow."""
+"""How many more brokers fit on each node with its free local volumes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from spindle.placement.nodes import NodeObject, items, section
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _HOSTNAME = "kubernetes.io/hostname"
-_NONE_FITS = 1 << 100  # bytes: a size that cannot be read fits no volume
+_NONE_FITS = 1 << 100  # bytes: a size that cannot be parsed fits no volume
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ def room(
 ) -> dict[str, int] | None:
     """How many brokers with these disks each node has free volumes for.
 
-    Only classes without a provisioner are counted: their volumes are all there is. Any other class makes volumes
-    when they are asked for.
+    Only classes without a provisioner are counted, since only their volumes are limited. Other classes provision volumes
+    on demand.
 
     Args:
         nodes: all nodes.
         volumes: all PersistentVolumes.
         storage_classes: all StorageClasses.
         disks: the disks of one broker.
-        reserve: what is to be left free on each node besides: claims that are not bound yet and may take a volume
-            there (controllers that look for a disk of the same class at the same time).
+        reserve: further volumes to leave free on each node, for claims that are not bound yet and may bind
+            there (of controllers that need a disk of the same class at the same time).
 
     Returns:
-        Node name → number of brokers; None where volumes set no limit.
+        Node name → number of brokers; None if volumes set no limit.
     """
     classes = {str(section(c, "metadata").get("name")): c for c in storage_classes}
     counted, kept = _by_static_class(disks, classes), _by_static_class(reserve, classes)
@@ -71,10 +71,10 @@ def free_volume(
     """The free volume on a node that fits a disk best: the smallest that is large enough; None if there is none.
 
     Args:
-        node: from which the volume must be reachable.
+        node: that must be able to mount the volume.
         volumes: all PersistentVolumes.
         storage_classes: all StorageClasses.
-        want: what is needed, of a class whose volumes nobody makes.
+        want: the disk, of a class without a provisioner.
     """
     classes = {str(section(c, "metadata").get("name")): c for c in storage_classes}
     wanted = _default_class(classes) if want.storage_class is None else want.storage_class
@@ -97,13 +97,13 @@ def reachable(volume: NodeObject, node: NodeObject) -> bool:
 
 
 def class_of(storage_class: str | None, storage_classes: Iterable[NodeObject]) -> NodeObject | None:
-    """The StorageClass that a claim gets that names one, or none; None if there is no such object."""
+    """The StorageClass of a claim with this class name (None: the default class); None if there is no such object."""
     classes = {str(section(c, "metadata").get("name")): c for c in storage_classes}
     return classes.get(_default_class(classes) if storage_class is None else storage_class)
 
 
 def _by_static_class(disks: Sequence[DiskWant], classes: Mapping[str, NodeObject]) -> dict[str, list[int]]:
-    """Class → sizes wanted of it, for the classes whose volumes nobody makes."""
+    """Class → requested sizes, for classes without a provisioner."""
     sizes: dict[str, list[int]] = {}
     for disk in disks:
         wanted = _default_class(classes) if disk.storage_class is None else disk.storage_class
@@ -113,16 +113,18 @@ def _by_static_class(disks: Sequence[DiskWant], classes: Mapping[str, NodeObject
 
 
 def _sets(sizes: list[int], kept: list[int], free: list[int]) -> int:
-    """How many times all of these sizes fit into the free volumes, one volume each, the kept ones left over.
+    """How many times all of these sizes fit into the free volumes, one volume each, without the reserved ones.
 
-    Volumes that are large enough for one size are so for all smaller ones; hence it suffices to compare, for each
-    size, how many volumes are at least as large with how many are wanted.
+    A volume that is large enough for one size is large enough for all smaller ones. So for each size, it is enough to compare the
+    number of volumes that are at least as large with the number of requested ones.
     """
 
     def at_least(some: list[int], size: int) -> int:
         return sum(one >= size for one in some)
 
-    kept = [size for size in kept if at_least(free, size)]  # what fits nowhere here takes nothing away
+    kept = [
+        size for size in kept if at_least(free, size)
+    ]  # a reservation that fits no volume here reserves none
     spare = {size: at_least(free, size) - at_least(kept, size) for size in {*sizes, *kept}}
     if any(left < 0 for left in spare.values()):
         return 0
@@ -132,7 +134,7 @@ def _sets(sizes: list[int], kept: list[int], free: list[int]) -> int:
 def _free_volumes(
     nodes: Mapping[str, NodeObject], volumes: Iterable[NodeObject], classes: frozenset[str]
 ) -> dict[tuple[str, str], list[int]]:
-    """(node, class) → sizes of the volumes there that nobody has claimed."""
+    """(node, class) → sizes of the unclaimed volumes there."""
     hosts: dict[str, list[str]] = {}
     for name, node in nodes.items():
         hosts.setdefault(node_facts.labels(node).get(_HOSTNAME, name), []).append(name)
@@ -151,7 +153,7 @@ def _free_volumes(
 def _reachable(
     spec: Mapping[str, Any], nodes: Mapping[str, NodeObject], hosts: Mapping[str, list[str]]
 ) -> list[str]:
-    """The nodes from which a volume can be mounted."""
+    """The nodes on which a volume can be mounted."""
     required = section(spec, "nodeAffinity").get("required")
     if required is None:
         return list(nodes)
@@ -161,7 +163,7 @@ def _reachable(
 
 
 def _hostnames(required: object) -> list[str] | None:
-    """The host names that a one-term affinity is limited to: the usual local volume, decided without all nodes."""
+    """The host names of a one-term affinity, as local volumes have it; avoids a check of all nodes."""
     terms = items(section(required).get("nodeSelectorTerms"))
     if len(terms) != 1:
         return None
@@ -173,7 +175,7 @@ def _hostnames(required: object) -> list[str] | None:
 
 
 def _is_free(volume: NodeObject) -> bool:
-    """Whether a claim could still bind a volume. One that is reserved for a certain claim is not free."""
+    """Whether a claim could still bind a volume; not if it is reserved for another claim."""
     spec = section(volume, "spec")
     modes = spec.get("accessModes")
     return (
@@ -187,12 +189,12 @@ def _is_free(volume: NodeObject) -> bool:
 
 
 def is_static(storage_class: NodeObject | None) -> bool:
-    """Whether nobody makes volumes of this class; so it is for one that has no StorageClass object, too."""
+    """Whether a class has no provisioner, which includes a class without a StorageClass object."""
     return storage_class is None or storage_class.get("provisioner") == _NO_PROVISIONER
 
 
 def _default_class(classes: Mapping[str, NodeObject]) -> str:
-    """Name of the default class, the newest if there are several; empty (volumes without class) if there is none."""
+    """Name of the default class, of the newest if there are several; empty (volumes without class) if there is none."""
     defaults = [
         name
         for name, c in sorted(classes.items())

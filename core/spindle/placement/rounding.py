@@ -1,26 +1,27 @@
-"""From the bound to whole logs: a plan within a fraction of a per cent of it, with few moves.
+"""Rounding from the bound to whole logs: a plan close to the bound, with few moves.
 
-The amounts of :mod:`spindle.placement.state` say what each dir could usefully give and take. Rounding goes largest log first,
-because few large logs beat many small ones, in stages that each keep *moved + bound of the rest* as near the bound as can be:
+The amounts of :mod:`spindle.placement.state` are the bytes that each dir should give and take. Rounding moves the largest logs first,
+because a few large moves are better than many small ones. Each stage keeps *bytes moved + bound of the rest* as close to the bound as
+possible:
 
-1. **Settle.** A dir that one of its logs would settle, being a little too large for its excess, gives that one. Every dir out
-   of its band needs a move at least; here it needs no more. If more bytes must enter than leave, bytes that leave beyond what
-   must cost nothing, so the log may be larger then.
-2. **Match.** Every log that its dir could usefully give in one piece goes to the dir whose useful amount it fills best
-   (own broker first: that costs no network; then dirs below their own bands, because those need a move in any case). Nothing is
-   wasted here. Logs far smaller than what is missing on average wait: a later, larger one may do for both ends at once.
-3. **Spend the gap.** If more bytes must enter than leave, the difference comes from dirs that need not give. It is best
-   spent on logs that are a little too large for their own dir's excess: one move settles that dir. (If more must leave than
-   enter, closing does as much: any dir with room will do.)
-4. **Close.** What is left is many small amounts, one per dir. Each is settled by a larger log in a move that is planned already
-   (:mod:`spindle.placement.exchange`), else by the smallest log that covers it, unless that overshoots by more than its share of
-   a few per cent of the bound; then by the two logs that cover it best, else the largest log below goes first.
-5. **Repair.** Where no such log exists, any legal move or swap that lowers both sides of the bound together.
+1. **Settle.** If one log of a dir is slightly larger than the excess of the dir, that log moves. Every dir out
+   of its band needs at least one move, and so needs no more than one. If more bytes must enter dirs than leave them, additional leaving bytes
+   cost nothing, so the log may be larger.
+2. **Match.** Every log that its dir should give in full moves to the dir whose useful amount it fits best
+   (first to dirs of the same broker, which needs no network; then to dirs below their own bands, which need a move in any case). This
+   stage wastes no bytes. Logs that are much smaller than the average deficit wait: a larger one may help both dirs at once later.
+3. **Spend the gap.** If more bytes must enter dirs than leave them, the difference comes from dirs that need not give. The best
+   logs for that are slightly larger than the excess of their own dir, because one move brings that dir into its band. (If more bytes must
+   leave than enter, stage 4 has the same effect: any dir with space can be the target.)
+4. **Close.** Many small amounts remain, one per dir. For each, a planned move takes a larger log
+   (:mod:`spindle.placement.exchange`), else the smallest log that covers the amount moves. If that log exceeds the share of this dir in
+   a few per cent of the bound, the two logs that cover the amount best move, or the largest log below it moves first.
+5. **Repair.** If no such log exists, any legal move or swap that lowers the sum of both sides of the bound.
 
-Before that: replicas that must leave their dir (fewest live copies first), and partitions on too few racks.
+Before these stages come replicas that must leave their dir (fewest live replicas first) and partitions on too few racks.
 
-Every stage looks at the present state only, and every move lowers (stranded bytes, short partitions, In + Out) in that order, so
-planning ends, and planning on a finished plan gives nothing.
+Every stage depends only on the present state, and every move lowers (bytes on dirs to be emptied, partitions on too few racks, In + Out) in
+lexicographic order. So planning ends, and planning on the result of a plan finds no move.
 """
 
 import numpy as np
@@ -29,11 +30,11 @@ from spindle.placement.closing import Closer
 from spindle.placement.snapshot import BoolArray, FloatArray, IntArray
 from spindle.placement.state import MoveReason, PlanState, put
 
-_FAIR = 2  # times what each broker would take of replicas that have to go, if all took the same
-_SPARED = 4  # times the gap per dir that may be spent on settling one
-_LOGS = 3  # of a dir that are tried
+_FAIR = 2  # times the equal share of each broker in the replicas that must leave their dirs
+_SPARED = 4  # times the gap per dir that one dir may use
+_LOGS = 3  # logs of a dir that are tried
 _FAR = 1e18  # bytes; more than any difference
-_PLENTY = 2  # times what is left: choice enough to find logs that fit
+_PLENTY = 2  # times the rest: enough logs to find some that fit
 
 
 def improve(state: PlanState) -> None:
@@ -60,7 +61,7 @@ def balance(state: PlanState) -> None:
 
 
 def _enough(state: PlanState) -> float:
-    """A size such that the logs above it, on dirs that may give, are several times what is left to move."""
+    """A size such that larger logs on dirs that may give have several times the bytes that are left to move."""
     rows = np.flatnonzero((state.free_out[state.dir] >= state.size) & ~state.done)
     sizes = np.sort(state.size[rows])[::-1]
     at = int(np.searchsorted(np.cumsum(sizes), _PLENTY * state.left))
@@ -68,7 +69,7 @@ def _enough(state: PlanState) -> float:
 
 
 def evacuate(state: PlanState) -> None:
-    """Move replicas off dirs that must be emptied: dead before draining, fewest live copies first, then largest."""
+    """Move replicas off dirs that must be emptied: dead before draining, fewest live replicas first, then largest."""
     must = np.flatnonzero(~state.problem.usable[state.dir] & ~state.done)
     if not len(must):
         return
@@ -84,10 +85,10 @@ def evacuate(state: PlanState) -> None:
 def _place(
     state: PlanState, r: int, reason: MoveReason, among: BoolArray, crowd: FloatArray | None = None
 ) -> bool:
-    """Find the best home for a replica that cannot stay, ``among`` these dirs: useful, else harmless, else least full.
+    """Move a replica that cannot stay to the best ``among`` these dirs: useful, else harmless, else least full.
 
-    Of useful ones those below their own bands first (they need a move in any case), then those of brokers that take few others
-    (``crowd``: by how many each is beyond its share), then the neediest: so what a dead disk held is safe again soon.
+    Useful dirs below their own bands come first (they need a move in any case), then those of brokers that take few other replicas
+    (``crowd``: how many each takes beyond its share, which speeds up the evacuation of a dead disk), then those with the largest deficit.
     """
     p, x = state.problem, float(state.size[r])
     useful = np.flatnonzero((state.useful_in >= x) & among)
@@ -111,12 +112,12 @@ def _place(
 
 
 def repair_racks(state: PlanState) -> None:
-    """Give partitions on too few racks another one, by the replica whose leaving costs least."""
+    """Spread partitions on too few racks to another rack, by the cheapest replica to move."""
     for p in short_partitions(state).tolist():
         first, last = int(state.snapshot.start[p]), int(state.snapshot.start[p + 1])
         while state.racks_short(p):
             rows = [r for r in range(first, last) if not state.done[r] and state.shares_rack(r)]
-            # Prefer the smallest log, then the dir that has most to give.
+            # Prefer the smallest log, then the dir with the most bytes to give.
             rows.sort(key=lambda r: (state.size[r], -state.useful_out[state.dir[r]], r))
             other = state.problem.takes & ~state.on_racks_of(p)
             if not any(_place(state, r, MoveReason.RACK, other) for r in rows):
@@ -124,7 +125,7 @@ def repair_racks(state: PlanState) -> None:
 
 
 def short_partitions(state: PlanState) -> IntArray:
-    """Partitions whose live replicas stand on fewer racks than they should, ascending; vectorised over all of them."""
+    """Partitions whose live replicas are on fewer racks than possible, ascending; vectorised."""
     s, p = state.snapshot, state.problem
     n = len(s.start) - 1
     if n <= 0:
@@ -132,7 +133,7 @@ def short_partitions(state: PlanState) -> IntArray:
     rack = s.rack[s.dir_broker[state.dir]]
     rf = np.diff(s.start)
     live = p.live[state.dir]
-    if len(s.rack_names) <= 62:  # a bit per rack
+    if len(s.rack_names) <= 62:  # one bit per rack
         bits = np.where(live, np.left_shift(np.int64(1), rack), 0)
         have = np.bitwise_count(np.bitwise_or.reduceat(bits, s.start[:-1])).astype(np.int64)
     else:
@@ -142,7 +143,7 @@ def short_partitions(state: PlanState) -> IntArray:
 
 
 def match(state: PlanState, small: float) -> None:
-    """Stage 2: logs that both ends have use for, largest first."""
+    """Stage 2: logs that are useful in full at source and target, largest first."""
     for r in _descending(state, state.useful_out, small):
         x, i = float(state.size[r]), int(state.dir[r])
         if state.useful_out[i] < x or state.free_out[i] < x:
@@ -151,7 +152,7 @@ def match(state: PlanState, small: float) -> None:
 
 
 def settle(state: PlanState, rest: Closer, small: float) -> None:
-    """Stage 1: dirs with more than ``small`` bytes to give that one log settles, with little waste or out of the gap."""
+    """Stage 1: dirs with more than ``small`` bytes to give for which one log is enough, with little waste or within the gap."""
     spared = _SPARED * max(state.gap, 0.0) / max(int((state.useful_out > 0).sum()), 1)
     for i in (-state.useful_out).argsort(kind="stable").tolist():
         need = float(state.useful_out[i])
@@ -166,7 +167,7 @@ def settle(state: PlanState, rest: Closer, small: float) -> None:
 
 
 def spend_gap(state: PlanState, small: float, *, needy: bool) -> None:
-    """Stage 3: logs from dirs that can spare them, first (``needy``) from those that must give anyway."""
+    """Stage 3: logs from dirs that can spare them; with ``needy``, only from dirs that must give anyway."""
     give = np.where(state.useful_out > 0, state.free_out, 0.0) if needy else state.free_out
     for r in _descending(state, give, small):
         x, i = float(state.size[r]), int(state.dir[r])
@@ -178,16 +179,16 @@ def spend_gap(state: PlanState, small: float, *, needy: bool) -> None:
 
 
 def _descending(state: PlanState, give: FloatArray, small: float) -> list[int]:
-    """Replicas that their dir could give in one piece, largest first."""
+    """Replicas that are useful in full at their source, largest first."""
     rows = np.flatnonzero((state.size <= give[state.dir]) & (state.size > small) & ~state.done)
     order: list[int] = rows[(-state.size[rows]).argsort(kind="stable")].tolist()
     return order
 
 
 def _match(state: PlanState, r: int) -> bool:
-    """Send a log to the dir that has use for all of it and lacks least then.
+    """Move a log to the dir that needs all of it and has the smallest deficit afterwards.
 
-    A dir of the same broker comes first; then dirs that are below their own bands, which need a move in any case.
+    A dir of the same broker comes first, then dirs below their own bands, which need a move in any case.
     """
     x, i = float(state.size[r]), int(state.dir[r])
     fit = (state.useful_in >= x).nonzero()[0]

@@ -1,18 +1,17 @@
-"""Small clusters: a beam search, because with few large logs rounding by size is not good enough.
+"""Beam search for small clusters, where rounding by size is not good enough because there are few large logs.
 
-A cluster of a few brokers has few logs per dir, and which of them move together decides the cost: the bound may be far below any
-whole-log plan. So for small clusters (``R · D`` up to a few thousand) plans are also looked for move by move: a node is a
-placement, its children are all legal single moves, its value
+A cluster of a few brokers has few logs per dir, and the cost depends on which of them move together: the bound may be far below any
+plan of whole logs. So for small clusters (``R · D`` up to a few thousand) the planner also searches move by move: a node is a
+placement, its children are all legal single moves, and its value
 
     f = bytes moved so far + max(bound of the rest, bytes of partitions that still lack a rack)
 
-never overestimates what completing it costs. Each round keeps the best few hundred nodes, equal placements once. It ends when no
-kept node can beat the best complete plan. All children of all nodes are valued together with the closed form of the bound
+never overestimates the cost of completing it. Each round keeps the best few hundred nodes without duplicates. The search ends when no
+kept node can beat the best complete plan. The closed form of the bound values all children of all nodes at once
 (:mod:`spindle.placement.bound`), as arrays of shape ``[nodes, replicas, dirs]``.
 
-It is a heuristic: a beam may drop the optimum's ancestors, and a good end may have no good beginning. So
-:mod:`spindle.placement.walks` goes on from the best end. How near both come is measured against exact solutions in the planner's
-benchmark.
+It is a heuristic: a beam may drop the ancestors of the optimum, since a good plan may begin with poor moves. So
+:mod:`spindle.placement.walks` continues from the best result. The planner's benchmark compares both with exact solutions.
 """
 
 from collections.abc import Sequence
@@ -27,15 +26,15 @@ from spindle.placement.snapshot import BoolArray, FloatArray, IntArray
 from spindle.placement.state import MoveReason, PlanState
 from spindle.placement.walks import Walks, count_last, may_fit
 
-LARGEST = 6_000  # replicas times dirs, up to which searching pays
-_NARROW, _WIDE = 64, 160  # nodes kept per round; wide only where nothing was found that is inside all bands
+LARGEST = 6_000  # replicas times dirs up to which the search is worth its time
+_NARROW, _WIDE = 64, 160  # nodes kept per round; wide only if no placement inside all bands was found
 _WEIGHTS = (64.0, 8.0, 2.0, 0.5)
 _ALL_WEIGHTS = (64.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.1)
 _REPAIRS = 3
-_PATIENCE = 6  # rounds without progress after which a beam is given up
-_WORK = 12_000_000  # children valued in all; a second or so
+_PATIENCE = 6  # rounds without progress after which a beam ends
+_WORK = 12_000_000  # children valued in total; about a second
 _DEPTH = 60  # moves in a plan
-_PROVEN = 1.001  # times the bound: not worth looking further
+_PROVEN = 1.001  # times the bound: no further search
 _FLOOR = 1.0  # bytes
 
 
@@ -80,7 +79,7 @@ class _Search:
         self.part_size = np.maximum.reduceat(self.size, s.start[:-1])
         self.start = start
         self.width, self.work = _NARROW, 0
-        self._beams: dict[tuple[bytes, bytes, bytes, float, int], int] = {}  # beginning, weight, width → work
+        self._beams: dict[tuple[bytes, bytes, bytes, float, int], int] = {}  # start, weight, width → work
         root = self.root()
         t = self.terms(root.where)
         self.bound = float(np.maximum(t.into.sum(), t.out_of.sum()))
@@ -89,22 +88,22 @@ class _Search:
 
     @property
     def complete(self) -> bool:
-        """Whether the best placement leaves nothing to wish for."""
+        """Whether the best placement reaches all goals."""
         return self.best[:3] == (0.0, 0.0, 0.0)
 
     @property
     def proven(self) -> bool:
-        """Whether nothing can be cheaper, give or take a thousandth."""
+        """Whether no plan can be cheaper by more than a thousandth."""
         return self.complete and self.best[3] <= self.bound * _PROVEN + _FLOOR
 
     def root(self) -> _Nodes:
-        """Where everything is."""
+        """The present placement."""
         return _Nodes(
             self.start[None, :].copy(), self.problem.snapshot.frozen[None, :].copy(), np.zeros(1), ((),)
         )
 
     def made_of(self, trails: list[tuple[tuple[int, int], ...]]) -> _Nodes:
-        """The placements that these plans lead to."""
+        """The placements that result from these plans."""
         n = len(trails)
         where, moved = np.tile(self.start, (n, 1)), np.tile(self.problem.snapshot.frozen, (n, 1))
         cost = np.zeros(n)
@@ -115,7 +114,7 @@ class _Search:
         return _Nodes(where, moved, cost, tuple(trails))
 
     def consider(self, nodes: _Nodes) -> _Terms:
-        """Keep the best of these if it is better than what there is. Returns their sums, for whoever goes on from them."""
+        """Keep the best of these if it is better than the best so far. Returns the sums of all, for the next step."""
         terms = self.terms(nodes.where)
         for k, standing in enumerate(self.standing(nodes, terms)):
             if standing < self.best:
@@ -123,7 +122,7 @@ class _Search:
         return terms
 
     def walk(self) -> None:
-        """Look for a better end by :mod:`spindle.placement.walks`."""
+        """Search for a better result with :mod:`spindle.placement.walks`."""
         if self.proven or not may_fit(self.problem):
             return
         end = self.made_of([self.trail]).where[0]
@@ -133,7 +132,7 @@ class _Search:
             self.consider(self.made_of([tuple(walks.trail)]))
 
     def widen(self) -> None:
-        """Look for a better end by more and wider beams, and by doing a few moves of the best plan otherwise."""
+        """Search for a better result with more and wider beams, and by replacing a few moves of the best plan."""
         for width in (_NARROW, _WIDE):
             self.width = width
             for weight in _ALL_WEIGHTS:
@@ -148,13 +147,13 @@ class _Search:
                 return
 
     def _undone(self) -> _Nodes:
-        """The best plan less one, two or three of its moves: beginnings from which a better one may be near."""
+        """The best plan without one, two or three of its moves, as starts of further beams."""
         moves = range(len(self.trail))
         sets = [x for k in (1, 2, 3) for x in combinations(moves, k)][: 2 * self.width]
         return self.made_of([trail for drop in sets if (trail := self._without(drop)) is not None])
 
     def _without(self, drop: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
-        """The best plan's moves but these, None if the others are not legal without them."""
+        """The best plan's moves except these; None if the others are not legal without them."""
         state = PlanState(self.problem, self.start)
         kept = tuple(x for k, x in enumerate(self.trail) if k not in drop)
         for r, d in kept:
@@ -164,9 +163,9 @@ class _Search:
         return kept
 
     def beam(self, nodes: _Nodes, weight: float) -> None:
-        """Search from these nodes, children ranked by ``f + weight · rest``; a better end is kept as the best.
+        """Search from these nodes, with children ranked by ``f + weight · rest``; a better result becomes the best.
 
-        As long as no complete placement is known, a beam does not depend on the best one: from where it was begun before it finds nothing new.
+        While no complete placement is known, a beam does not depend on the best one: starting it at the same nodes again finds nothing new.
         """
         if self.complete:
             self._beam(nodes, weight)
@@ -211,7 +210,7 @@ class _Search:
             nodes = children
 
     def terms(self, where: IntArray) -> _Terms:
-        """Everything that valuing children needs, for placements int64[N, R]."""
+        """All sums that valuing children needs, for placements int64[N, R]."""
         p, s = self.problem, self.snapshot
         n, d = len(where), len(s.capacity)
         row = np.arange(n)[:, None]
@@ -231,12 +230,12 @@ class _Search:
         )  # fmt: skip
 
     def short(self, t: _Terms) -> FloatArray:
-        """Bytes of partitions that lack a rack, per node."""
+        """Bytes of partitions on too few racks, per node."""
         lacking = count_last(t.live > 0) < self.wanted
         return np.asarray((lacking * self.part_size).sum(1), np.float64)
 
     def legal(self, nodes: _Nodes, t: _Terms) -> tuple[BoolArray, FloatArray]:
-        """Which moves are legal (rules 3, 4 and 6 as in :meth:`PlanState.legal`), and bytes of partitions lacking a rack then.
+        """Which moves are legal (as in :meth:`PlanState.legal`), and the bytes of partitions on too few racks after each.
 
         Both are of shape [N, R, D].
         """
@@ -267,7 +266,7 @@ class _Search:
         return np.asarray(ok, np.bool_), self.short(t)[:, None, None] + change
 
     def rest(self, nodes: _Nodes, t: _Terms) -> FloatArray:
-        """The bound of what is left after each child, float64[N, R, D]."""
+        """The bound of the rest after each child, float64[N, R, D]."""
         p, where, x = self.problem, nodes.where, self.size
         home, b = self.broker[where], self.broker
         row = np.arange(len(where))[:, None]
@@ -278,7 +277,7 @@ class _Search:
         take_e = -t.over[:, None, :] + np.maximum(v - p.hi, 0)
         take_d = -t.under[:, None, :] + np.maximum(p.lo - v, 0)
         same = home[:, :, None] == b
-        # Between brokers: the source's sides change, then the target's; within one both at once, its total does not.
+        # Between brokers, the sides of both change; within a broker only its dirs' sums do, its total does not.
         e, d, total = t.e[row, home] + give_e, t.delta[row, home] + give_d, t.total[row, home] - x
         src_in = np.maximum(d, e + p.broker_lo[home] - total) - t.into[row, home]
         src_out = np.maximum(e, d - p.broker_hi[home] + total) - t.out_of[row, home]
@@ -292,7 +291,7 @@ class _Search:
         return np.asarray(np.maximum(np.maximum(into, out_of), 0.0), np.float64)
 
     def standing(self, nodes: _Nodes, t: _Terms) -> list[tuple[float, float, float, float, int]]:
-        """How good each placement is, least is best: stranded bytes, racks lacking, unrest, bytes, moves."""
+        """Quality of each placement, lower is better: bytes on dirs to be emptied, missing racks, out-of-band bytes, bytes moved, moves."""
         stranded = (self.size * ~self.problem.usable[nodes.where]).sum(1)
         unrest = np.maximum(t.into.sum(1) + t.out_of.sum(1), 0.0)
         unrest[unrest <= _FLOOR] = 0.0
@@ -303,15 +302,15 @@ class _Search:
 def search(
     problem: PlanningProblem, start: IntArray, first: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Look for the cheapest plan from a placement.
+    """Search for the cheapest plan from a placement.
 
     Args:
-        problem: with ``R · D`` of at most :data:`LARGEST`. Under goals that are ``brief`` the first beams have to do.
+        problem: with ``R · D`` of at most :data:`LARGEST`. If the goals are ``brief``, only the first beams run.
         start: dir of each replica, int64[R].
-        first: a plan to do better than, (replica, dir) in a legal order.
+        first: the plan to improve on, (replica, dir) in a legal order.
 
     Returns:
-        The best plan found, in an order in which every move is legal; empty if nothing is better than what is.
+        The best plan found, in an order in which every move is legal; empty if no plan is better than the present placement.
     """
     run = _Search(problem, start)
     run.consider(run.made_of([tuple(first)]))
@@ -322,18 +321,18 @@ def search(
         return list(run.trail)
     run.walk()
     if not run.complete:
-        # Walks know only ends inside all bands. Where there is none, racks, distance from the bands and bytes still count.
+        # Walks accept only results inside all bands. Without one, racks, distance from the bands and bytes still count.
         run.widen()
     return list(run.trail)
 
 
 def _children(nodes: _Nodes, f: FloatArray, size: FloatArray, width: int) -> _Nodes | None:
-    """The best children, equal placements once; None if there is none."""
+    """The best children without duplicate placements; None if there is none."""
     flat = f.ravel()
     many = min(len(flat), 8 * width)
     rows = np.argpartition(flat, many - 1)[:many] if many < len(flat) else np.arange(len(flat))
     rows = rows[np.isfinite(flat[rows])]
-    # argpartition leaves ties in no order of ours: sort by value, then by place.
+    # argpartition does not order ties: sort by value, then by index.
     rows = rows[np.lexsort((rows, flat[rows]))]
     if not len(rows):
         return None
@@ -352,10 +351,10 @@ def _children(nodes: _Nodes, f: FloatArray, size: FloatArray, width: int) -> _No
 
 
 def _first_of_each(rows: IntArray, most: int) -> IntArray:
-    """Where each distinct row stands first, in their order, for at most so many of them."""
+    """Index of the first occurrence of each distinct row, in order, for at most this many of them."""
     seen: set[bytes] = set()
     first: list[int] = []
-    # No cluster that is searched has as many dirs as two bytes can count.
+    # A searched cluster has far fewer than 65,536 dirs, so two bytes are enough.
     text, width = rows.astype(np.uint16).tobytes(), 2 * rows.shape[1]
     for k in range(len(rows)):
         if len(first) == most:

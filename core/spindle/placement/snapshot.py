@@ -1,9 +1,9 @@
 """The planner's input: brokers, log dirs and replicas as numpy arrays, in one canonical order, checked.
 
-Arrays instead of objects, because a million replicas have to fit: a replica costs about 40 bytes. Canonical order
-(brokers by id, dirs by broker and row, replicas by topic, partition and position), because the same cluster must give the
-same plan whatever order it was read in; :attr:`PlannerSnapshot.digest` is a hash of exactly these arrays and goes into every
-proposal, so that it can be seen whether a plan was made for what is there now.
+Arrays instead of objects, because a million replicas must fit in memory: a replica takes about 40 bytes. The order is canonical
+(brokers by id, dirs by broker and row, replicas by topic, partition and position), so that the same cluster gives the same plan in
+whatever order it was read. :attr:`PlannerSnapshot.digest` is a hash of exactly these arrays. Every proposal records it, so that an
+outdated plan is detected.
 
 Notation used in all files of the planner: ``B`` brokers, ``D`` dirs, ``R`` replicas, ``P`` partitions; sizes and capacities
 in bytes as float64, which is exact up to 2^53 (nine petabytes per sum).
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 OTHER_FILES: Final = "(other files)"
-"""The topic under which bytes stand that are no replica's: as logs that stay where they are. No topic can be called so."""
+"""Topic of the rows for bytes that belong to no replica: logs that never move. It is not a valid topic name."""
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class DirState(IntEnum):
-    """What may happen with a dir: ONLINE gives and takes, CORDONED takes nothing, DRAINING and OFFLINE must be emptied."""
+    """State of a dir. ONLINE: replicas may move in and out; CORDONED: none may move in; DRAINING and OFFLINE: all must move out."""
 
     ONLINE = 0
     CORDONED = 1
@@ -37,7 +37,7 @@ class DirState(IntEnum):
 
 
 class SnapshotError(ValueError):
-    """A snapshot that contradicts itself. ``problems`` holds one sentence per finding."""
+    """An inconsistent snapshot. ``problems`` holds one sentence per problem."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         more = f" … and {len(problems) - 5} more" if len(problems) > 5 else ""
@@ -47,24 +47,24 @@ class SnapshotError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class PlannerSnapshot:
-    """One checked look at a cluster. Make it with :func:`build`, which sorts and validates.
+    """A validated snapshot of a cluster. Create it with :func:`build`, which sorts and validates.
 
     Attributes:
         broker: ids, int64[B], ascending.
         rack: index into ``rack_names``, int64[B].
-        alive: bool[B]; what stands on a broker that is not alive has to be copied elsewhere.
+        alive: bool[B]; the replicas of a broker that is not alive must be copied elsewhere.
         dir_broker: row of the broker, int64[D], ascending.
         dir_row: the dir's number within its broker, int64[D].
         dir_name: path or label per dir.
         capacity: bytes, float64[D].
         dir_state: :class:`DirState`, int64[D].
-        topic_names: topic names, or empty where topics are numbers.
+        topic_names: topic names; empty if topics are numbers.
         topic, partition, position: int64[R]; position 0 is the preferred leader.
         dir: row of the dir, int64[R].
         size: bytes now, float64[R].
-        planned: bytes when the move will have ended (a forecast, at least ``size``), float64[R]; all planning uses these.
+        planned: bytes at the end of the move (a forecast, at least ``size``), float64[R]; all planning uses these.
         rate: produced bytes per second of the partition, float64[R].
-        frozen: bool[R]; replicas of partitions that someone else is moving (rule 6). They stay.
+        frozen: bool[R]; replicas of partitions that another client is reassigning. They stay ("no conflicting move", `docs/safety.md`, rule 6).
     """
 
     broker: IntArray
@@ -88,12 +88,12 @@ class PlannerSnapshot:
 
     @cached_property
     def first_dir(self) -> IntArray:
-        """First dir of each broker and, last, ``D``: int64[B + 1]."""
+        """First dir of each broker, then ``D``: int64[B + 1]."""
         return np.searchsorted(self.dir_broker, np.arange(len(self.broker) + 1))
 
     @cached_property
     def start(self) -> IntArray:
-        """First replica of each partition and, last, ``R``: int64[P + 1]."""
+        """First replica of each partition, then ``R``: int64[P + 1]."""
         if not len(self.topic):
             return np.zeros(1, np.int64)
         new = (np.diff(self.topic) != 0) | (np.diff(self.partition) != 0)
@@ -111,14 +111,14 @@ class PlannerSnapshot:
 
     @cached_property
     def other(self) -> BoolArray:
-        """Rows that are no replicas (`OTHER_FILES`): bool[R]."""
+        """Rows that are not replicas (`OTHER_FILES`): bool[R]."""
         number = self.topic_names.index(OTHER_FILES) if OTHER_FILES in self.topic_names else -1
         found: BoolArray = self.topic == number
         return found
 
     @property
     def replicas(self) -> int:
-        """How many replicas there are."""
+        """Number of replicas."""
         return len(self.topic) - int(self.other.sum())
 
     @cached_property
@@ -149,12 +149,12 @@ class PlannerSnapshot:
     def moved(
         self, replicas: IntArray, targets: IntArray, leaders: IntArray | None = None
     ) -> "PlannerSnapshot":
-        """The same cluster after these replicas have gone to these dirs, and these have become preferred leaders."""
+        """The snapshot after these replicas moved to these dirs and ``leaders`` became preferred leaders."""
         there = self.dir.copy()
         there[replicas] = targets
         if leaders is None or not len(leaders):
             return replace(self, dir=there)
-        # A new leader and the old one change places in the order of replicas, and so in the canonical order of rows.
+        # The new and the old leader swap positions, so their rows swap in the canonical order, too.
         rows = np.arange(len(there))
         old = self.start[self.part[leaders]]
         rows[old], rows[leaders] = leaders, old
@@ -164,7 +164,7 @@ class PlannerSnapshot:
         )  # fmt: skip
 
     def with_states(self, states: Mapping[int, DirState]) -> "PlannerSnapshot":
-        """The same cluster with some dirs (by row) in other states."""
+        """The snapshot with the states of some dirs (by row) replaced."""
         changed = self.dir_state.copy()
         for d, state in states.items():
             changed[d] = state
@@ -182,13 +182,13 @@ def build(
     Args:
         brokers: columns ``broker`` (id), ``rack`` (name or None), ``alive``.
         dirs: columns ``broker``, ``dir`` (name), ``capacity``, ``state`` (:class:`DirState`); the n-th row of a broker is
-            its dir n, in whatever order the brokers come.
+            its dir n; brokers may come in any order.
         replicas: columns ``topic`` (number), ``partition``, ``broker``, ``dir`` (row within the broker), ``position``,
             ``size``, and optionally ``planned``, ``rate``, ``frozen``.
         topic_names: name of each topic number, if topics have names.
 
     Raises:
-        SnapshotError: with everything that is wrong, not only the first.
+        SnapshotError: lists all problems, not only the first.
     """
     ids = np.asarray(brokers["broker"], np.int64)
     order = np.argsort(ids, kind="stable")
@@ -230,7 +230,7 @@ def build(
 
 
 def _order(topic: IntArray, partition: IntArray, position: IntArray) -> IntArray | None:
-    """Rows in canonical order, None if they stand in it already (then a million rows need no sorting)."""
+    """Row numbers in canonical order; None if the rows are sorted already, which saves sorting a million rows."""
     if len(topic) < 2:
         return None
     t, p, q = np.diff(topic), np.diff(partition), np.diff(position)
@@ -240,15 +240,15 @@ def _order(topic: IntArray, partition: IntArray, position: IntArray) -> IntArray
 
 
 def _named(what: IntArray | Sequence[Any], words: str) -> list[str]:
-    """At most three sentences of one kind, then a count."""
+    """At most three sentences of one kind, then the number of further ones."""
     items = list(what[:3])
-    return [words.format(x) for x in items] + ([f"({len(what) - 3} more of these)"] if len(what) > 3 else [])
+    return [words.format(x) for x in items] + ([f"({len(what) - 3} more like this)"] if len(what) > 3 else [])
 
 
 def _problems(
     s: PlannerSnapshot, racks: Sequence[str | None], d_id: IntArray, r_id: IntArray, r_row: IntArray
 ) -> list[str]:
-    """Everything that is wrong with a snapshot, in sentences."""
+    """All problems of a snapshot, one sentence each."""
     found: list[str] = []
     if not len(s.broker):
         return ["there is no broker"]
@@ -257,30 +257,32 @@ def _problems(
     if None in racks and any(x is not None for x in racks):
         without = [int(b) for b, x in zip(s.broker, racks, strict=True) if x is None]
         found += _named(without, "broker {} has no rack while others have one")
-    found += _named(s.broker[1:][np.diff(s.broker) == 0], "broker {} is there twice")
-    found += _named(np.unique(d_id[~np.isin(d_id, s.broker)]), "a dir names broker {}, which is not there")
+    found += _named(s.broker[1:][np.diff(s.broker) == 0], "broker {} is listed twice")
+    found += _named(
+        np.unique(d_id[~np.isin(d_id, s.broker)]), "a dir refers to broker {}, which does not exist"
+    )
     bad = ~(np.isfinite(s.capacity) & (s.capacity > 0))
     found += _named(
-        [s.dir_label(d) for d in np.flatnonzero(bad).tolist()], "{} has no capacity that is a positive number"
+        [s.dir_label(d) for d in np.flatnonzero(bad).tolist()], "{}: the capacity is not a positive number"
     )
     bad = ~np.isin(s.dir_state, [x.value for x in DirState])
-    found += _named([s.dir_label(d) for d in np.flatnonzero(bad).tolist()], "{} is in a state that is none")
+    found += _named([s.dir_label(d) for d in np.flatnonzero(bad).tolist()], "{}: unknown state")
     if not len(s.topic):
         return found
     at = np.minimum(np.searchsorted(s.broker, r_id), len(s.broker) - 1)
     unknown = s.broker[at] != r_id
-    found += _named(np.unique(r_id[unknown]), "a replica names broker {}, which is not there")
+    found += _named(np.unique(r_id[unknown]), "a replica refers to broker {}, which does not exist")
     n_dirs = np.diff(s.first_dir)[at]
     bad = ~unknown & ((r_row < 0) | (r_row >= n_dirs))
     found += _named(
         [f"{_replica(s, i)} on broker {r_id[i]}: dir {r_row[i]}" for i in np.flatnonzero(bad).tolist()],
-        "{}, which its broker does not have",
+        "{} does not exist",
     )
     for value, words in ((s.size, "size"), (s.rate, "write rate"), (s.planned, "forecast size")):
         bad = ~(np.isfinite(value) & (value >= 0))
         found += _named(
             [f"{_replica(s, i)}: {words} {value[i]}" for i in np.flatnonzero(bad).tolist()],
-            "{} is not a number of bytes",
+            "{} is not a valid number of bytes",
         )
     if found:
         return found
@@ -298,23 +300,23 @@ def _problems(
             f"{s.dir_label(d)} holds {used[d]:.0f} of {s.capacity[d]:.0f} bytes"
             for d in np.flatnonzero(used > s.capacity).tolist()
         ],
-        "{}: more than it can",
+        "{}, more than its capacity",
     )
     return found
 
 
 def _twice(s: PlannerSnapshot) -> IntArray:
-    """Replicas that share their broker with another one of their partition."""
+    """Replicas on the same broker as another replica of their partition."""
     broker = s.dir_broker[s.dir]
     found = np.zeros(len(broker), np.bool_)
-    # Replicas of a partition are neighbours, so comparing with the next few beats sorting a million keys.
+    # Replicas of a partition are adjacent rows, so comparing with the next few rows is faster than sorting a million keys.
     for k in range(1, int(np.diff(s.start).max(initial=1))):
         found[k:] |= (broker[k:] == broker[:-k]) & (s.part[k:] == s.part[:-k])
     return np.flatnonzero(found)
 
 
 def group(keys: IntArray, n: int) -> IntArray:
-    """Stable order of rows by small integer keys below ``n``; 16 bits sort by counting, ten times as fast."""
+    """Stable sort order of rows by integer keys below ``n``; 16-bit keys use a radix sort, which is ten times as fast."""
     order: IntArray = np.argsort(keys.astype(np.int16) if n < 2**15 else keys, kind="stable")
     return order
 

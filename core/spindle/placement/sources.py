@@ -1,4 +1,4 @@
-"""Snapshots from tables (Arrow, Parquet cases, plain columns) and from what Kafka's admin API answered."""
+"""Snapshots from tables (Arrow, Parquet, plain columns) and from responses of Kafka's admin API."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -13,18 +13,18 @@ _BROKER_STATES = {"alive": True, "new": True, "dead": False}
 
 
 def from_tables(brokers: Any, dirs: Any, replicas: Any) -> PlannerSnapshot:
-    """Read three tables.
+    """Build a snapshot from three tables.
 
     Args:
         brokers: ``broker``, ``rack``, ``state`` (alive, new, dead).
         dirs: ``broker``, ``dir``, ``capacity``, ``state`` (online, cordoned, draining, offline).
         replicas: ``topic`` (number or name), ``partition``, ``broker``, ``dir`` (row within the broker's dirs), ``position``,
-            ``size``, and optionally ``write_rate``, ``forecast`` (bytes when the move will have ended).
+            ``size``, and optionally ``write_rate``, ``forecast`` (bytes at the end of the move).
 
-    Each is an Arrow table, or anything that maps a column's name to a sequence.
+    Each is an Arrow table or a mapping from column name to sequence.
 
     Raises:
-        SnapshotError: naming what is wrong.
+        SnapshotError: with all problems.
     """
     problems: list[str] = []
     b_state = _states(brokers, _BROKER_STATES, "broker", problems)
@@ -72,7 +72,7 @@ def _list(table: Any, name: str) -> list[Any]:
 def _states(table: Any, known: Mapping[str, Any], what: str, problems: list[str]) -> list[Any]:
     found = _list(table, "state")
     strange = sorted({str(x) for x in found} - set(known))
-    problems += [f"a {what} is in state {name}, which is none of {', '.join(known)}" for name in strange]
+    problems += [f"a {what} has the unknown state {name}; known are {', '.join(known)}" for name in strange]
     return [known.get(str(x)) for x in found]
 
 
@@ -85,25 +85,25 @@ def from_view(
     frozen: Collection[tuple[str, int]] = (),
     reserved: Mapping[tuple[int, str], int] | None = None,
 ) -> PlannerSnapshot:
-    """Read what Kafka's admin API answered.
+    """Build a snapshot from responses of Kafka's admin API.
 
-    A replica on an offline dir is one that metadata assigns to the broker and that none of its live dirs shows. Replicas of
-    partitions in motion are frozen.
+    A replica is on an offline dir if the metadata assigns it to the broker and none of the broker's live dirs lists it. Replicas of
+    partitions that are being reassigned are frozen.
 
     Args:
         view: brokers with log dirs, and partitions; both must be known.
-        dead: brokers that are gone for good. What stands on them is sized by its other replicas.
+        dead: lost brokers. Their replicas get the size of the partition's other replicas.
         draining: (broker, dir path) to be emptied.
         rates: produced bytes per second of (topic, partition).
-        frozen: further partitions that are to stay as they are.
-        reserved: bytes on (broker, dir path) that are no replica's and count all the same; shown as a log that stays, of the
-            topic `OTHER_FILES`.
+        frozen: further partitions that must not move.
+        reserved: bytes on (broker, dir path) that belong to no replica but use space; the snapshot has them as a log of the
+            topic `OTHER_FILES` that never moves.
 
     Raises:
-        SnapshotError: where something is unknown (unknown is not absent), or Kafka's answers contradict each other.
+        SnapshotError: if something is unknown ("unknown is not absent", `docs/safety.md`, rule 8), or if the responses are inconsistent.
     """
     if view.brokers is None or view.partitions is None:
-        raise SnapshotError([view.error or "brokers or partitions are not known"])
+        raise SnapshotError([view.error or "the brokers or partitions are unknown"])
     reader = _Reader(view.brokers, view.partitions, frozenset(dead), frozenset(draining), rates or {})
     reader.moving.update(frozen)
     return reader.snapshot(reserved or {})
@@ -130,17 +130,15 @@ class _Reader:
             self._read_dirs(broker, draining)
 
     def _read_dirs(self, broker: int, draining: frozenset[tuple[int, str]]) -> None:
-        """One broker's dirs, and what stands on them."""
+        """Add the dirs of one broker and the replicas on them."""
         known = self.brokers.get(broker)
         if broker in self.dead:
-            # Where things stand on a dead broker does not matter: one dir for all, large enough for anything.
+            # The dirs of a dead broker do not matter: one dir holds all its replicas, with unlimited capacity.
             self.offline[broker] = 0
             self.dirs.append((broker, "(gone)", float(2**60), DirState.OFFLINE))
             return
         if known is None or known.log_dirs is None:
-            self.problems.append(
-                f"broker {broker} could not be asked for its log dirs; wait, or say that it is dead"
-            )
+            self.problems.append(f"broker {broker} did not report its log dirs; wait, or declare it dead")
             return
         for row, log_dir in enumerate(known.log_dirs):
             state = DirState.ONLINE
@@ -154,7 +152,7 @@ class _Reader:
             capacity = log_dir.total_bytes
             if capacity is None:
                 if state != DirState.OFFLINE:
-                    self.problems.append(f"broker {broker} does not say how large {log_dir.path} is")
+                    self.problems.append(f"broker {broker} does not report the size of {log_dir.path}")
                 capacity = 2**60
             self.dirs.append((broker, log_dir.path, float(capacity), state))
             for (topic, index), size in log_dir.replicas.items():
@@ -162,7 +160,7 @@ class _Reader:
             self.moving.update(log_dir.futures)
 
     def snapshot(self, reserved: Mapping[tuple[int, str], int]) -> PlannerSnapshot:
-        """Everything together."""
+        """Build the snapshot."""
         names = sorted({p.topic for p in self.partitions} | ({OTHER_FILES} if reserved else set()))
         number = {name: k for k, name in enumerate(names)}
         rows = [row for p in self.partitions for row in self._replicas(p, number[p.topic])]
@@ -174,7 +172,7 @@ class _Reader:
         ids = sorted(set(self.brokers) | self.dead)
         racks = [self.brokers[b].rack if b in self.brokers else None for b in ids]
         if any(racks):
-            # A dead broker that Kafka has forgotten has a rack of its own, which is no live broker's.
+            # A dead broker that is no longer registered gets a rack of its own, different from those of all live brokers.
             racks = [
                 r if r is not None or b in self.brokers else f"(rack of broker {b})"
                 for b, r in zip(ids, racks, strict=True)
@@ -187,7 +185,7 @@ class _Reader:
         )
 
     def _others(self, reserved: Mapping[tuple[int, str], int], topic: int) -> list[tuple[Any, ...]]:
-        """A row for each dir with bytes that are no replica's, numbered as dirs are."""
+        """A row for each dir with reserved bytes; its partition number is the number of the dir."""
         found, rows = [], dict[int, int]()
         for k, (broker, path, _, _) in enumerate(self.dirs):
             row = rows[broker] = rows.get(broker, -1) + 1
@@ -196,7 +194,7 @@ class _Reader:
         return found
 
     def _replicas(self, p: Partition, topic: int) -> list[tuple[Any, ...]]:
-        """Rows of one partition."""
+        """Add the rows of one partition."""
         sizes = [self.at[b, p.topic, p.index][1] for b in p.replicas if (b, p.topic, p.index) in self.at]
         largest = max(sizes, default=0)
         frozen = bool(p.adding or p.removing) or (p.topic, p.index) in self.moving
@@ -208,15 +206,15 @@ class _Reader:
             if place is None:
                 if not frozen and b in self.brokers:
                     self.problems.append(
-                        f"{p.name} belongs on broker {b}, which shows no log of it and has no offline dir"
+                        f"{p.name} is assigned to broker {b}, which has no log of it and no offline dir"
                     )
                 elif b not in self.brokers:
                     self.problems.append(
-                        f"{p.name} belongs on broker {b}, which Kafka does not know; say that it is dead"
+                        f"{p.name} is assigned to broker {b}, which is not registered in Kafka; declare it dead"
                     )
                 if b not in self.brokers or not frozen:
                     continue
-                place = 0, 0  # being created by a reassignment of someone else's
+                place = 0, 0  # being created by another client's reassignment
             rate = self.rates.get((p.topic, p.index), 0.0)
             found.append((topic, p.index, b, place[0], position, float(place[1]), rate, frozen))
         return found

@@ -1,8 +1,8 @@
-"""Spread brokers (or controllers) over zones before their pods are made.
+"""Spreads brokers (or controllers) over zones before their pods are created.
 
-A zone is chosen once and recorded; it becomes the broker's rack, and the pod's affinity until its volumes pin it. So a
-choice is made only from what is seen now, the best that can be had, and what is not as it should be is told, never
-waited for.
+A zone is chosen once and recorded. It becomes the broker's rack, and the pod's node affinity until its volumes pin the pod. The
+choice uses the present nodes and is the best one possible with them; an uneven spread is reported and does not
+delay the placement.
 """
 
 from collections import Counter
@@ -14,16 +14,16 @@ from spindle.cluster.waiting import Waiting, counted, some
 from spindle.placement import nodes as node_facts
 from spindle.placement.nodes import NodeObject
 
-_UNLIMITED = 1 << 30  # brokers that a node takes if nothing limits it
+_UNLIMITED = 1 << 30  # brokers per node if nothing limits them
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a broker is.
+    """The placement of a broker.
 
     Attributes:
-        zone: as recorded when it was placed; None for none.
-        node: the Kubernetes node that its volumes or its pod are bound to; None while nothing is bound.
+        zone: recorded when it was placed; None without zones.
+        node: the Kubernetes node of its volumes or its pod; None while neither is bound.
     """
 
     zone: str | None
@@ -32,15 +32,15 @@ class Placed:
 
 @dataclass(frozen=True)
 class Spread:
-    """The outcome.
+    """The result of `spread`.
 
     Attributes:
-        assignments: new id → zone; None where the cluster goes without zones. Ids that found no place are missing.
-        unplaced: the ids that found no place, in the order in which they were wanted.
-        problems: what is not as it should be, with its way out. Reasons: NoZoneLabels, NodesWithoutZone,
+        assignments: new id → zone; None if the cluster has no zones. Ids that could not be placed are missing.
+        unplaced: ids that could not be placed, in the requested order.
+        problems: waiting entries. Reasons: NoZoneLabels, NodesWithoutZone,
             InsufficientNodes, SingleZone, UnevenSpread, ZoneWithoutBrokers, ZoneChanged, MixedRacks, BrokersWithoutRack.
-        counts: zone → brokers, the new ones included; zones without brokers are in it, with 0.
-        empty_zones: zones without a broker that have room; worth a word even where the spread is even.
+        counts: zone → number of brokers, including the new ones; 0 for zones without brokers.
+        empty_zones: zones without a broker that have space; reported even if the spread is even.
     """
 
     assignments: Mapping[int, str | None] = field(default_factory=dict)
@@ -52,16 +52,16 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """What there is to place on.
+    """The nodes, and the requirements of the pods.
 
     Attributes:
         nodes: all nodes, raw.
         topology_key: the label whose value is the zone.
-        tolerations: of the pods, those that every Kafka pod has included.
+        tolerations: of the pods, including those that every Kafka pod has.
         node_selector: of the pods.
-        room: node name → how many brokers' disks fit there (`spindle.placement.room.room`); None for any number.
-        shared_nodes: whether a node may carry several.
-        what: what is being placed, for messages: ``broker`` or ``controller``.
+        room: node name → number of brokers whose disks fit there (`spindle.placement.room.room`); None for no limit.
+        shared_nodes: whether a node may run several.
+        what: the kind that is placed, for messages: ``broker`` or ``controller``.
     """
 
     nodes: Sequence[NodeObject]
@@ -74,21 +74,21 @@ class Topology:
 
 
 def spread(site: Topology, existing: Mapping[int, Placed], wanted: Sequence[int] = ()) -> Spread:
-    """Choose a zone for each new broker; with none wanted, only look at how things stand.
+    """Choose a zone for each new broker; if none is wanted, only report on the present spread.
 
-    Each goes to the zone with room that has the fewest, the first by name among equals. Either all brokers have a
-    zone or none has: those that exist decide, before them the nodes.
+    Each gets the zone with the fewest brokers among those with space, the first by name among equals. Either all brokers have a
+    zone or none has: this depends on the existing brokers, or on the nodes if there are no brokers yet.
 
     Args:
-        site: the nodes and what the pods ask of them.
-        existing: every broker that was placed before, of all pools; those that are down or pending, too.
+        site: the nodes and the requirements of the pods.
+        existing: every broker of all pools that was placed before, including those that are down or pending.
         wanted: ids to place now, in order.
     """
     return _Spreading(site, existing, wanted).run()
 
 
 def rack_status(brokers: Mapping[int, str | None]) -> list[dict[str, Any]]:
-    """``status.racks``: each rack with its brokers, both sorted; brokers without a rack are left out."""
+    """``status.racks``: each rack with its brokers, both sorted; without brokers that have no rack."""
     racks: dict[str, list[int]] = {}
     for broker_id, rack in sorted(brokers.items()):
         if rack is not None:
@@ -114,7 +114,7 @@ class _Spreading:
         self.assignments: dict[int, str | None] = {}
 
     def run(self) -> Spread:
-        """Place, then say what is amiss."""
+        """Place the new ones, then collect the problems."""
         before = sum(1 for node in self._usable() if self._fits(node) > 0)
         for broker_id in self.wanted:
             choice = self._choose()
@@ -136,36 +136,36 @@ class _Spreading:
         return Spread(dict(self.assignments), unplaced, tuple(problems), counts, empty)
 
     def _usable(self) -> list[str]:
-        """Open nodes that may be chosen: where zones are used, only those that have one."""
+        """Open nodes; if zones are used, only those with a zone."""
         return sorted(node for node in self.open if not self.zoned or self.zone_of[node])
 
     def _fits(self, node: str) -> int:
-        """How many new brokers a node takes."""
+        """Number of new brokers that fit on a node."""
         if self.site.shared_nodes:
             return self._room(node)
         return 0 if self._carries(node) else min(1, self._room(node))
 
     def _room(self, node: str) -> int:
-        """How many brokers' disks fit on a node."""
+        """Number of brokers whose disks fit on a node."""
         return _UNLIMITED if self.site.room is None else max(0, self.site.room.get(node, 0))
 
     def _carries(self, node: str) -> bool:
-        """Whether one is bound to a node."""
+        """Whether a broker is bound to a node."""
         return any(placed.node == node for placed in self.existing.values())
 
     def _capacities(self) -> dict[str, int]:
-        """Zone (empty for none) → how many new brokers its nodes take."""
+        """Zone (empty for none) → number of new brokers that fit on its nodes."""
         capacity: Counter[str] = Counter()
         for node in self._usable():
             capacity[self.zone_of[node] or "" if self.zoned else ""] += self._fits(node)
-        # Brokers that are not bound yet will take a place in their zone, nobody knows which.
+        # A broker that is not bound yet will use a node of its zone; it is unknown which one.
         for placed in self.existing.values():
             if placed.node is None:
                 capacity[placed.zone or ""] -= 1
         return dict(capacity)
 
     def _choose(self) -> str | None:
-        """The zone for the next one (empty for none); None if there is no room."""
+        """The zone for the next broker (empty for none); None if no node has space."""
         free = [zone for zone, capacity in self.capacity.items() if capacity > 0]
         return min(free, key=lambda zone: (self.counts[zone or None], zone), default=None)
 
@@ -194,7 +194,7 @@ class _Spreading:
             rule=None,
             reason="InsufficientNodes",
             message=f"{counted(len(self.wanted), what)} wanted, {counted(before, 'node')} with room: "
-            f"no place for {what} {some([str(i) for i in unplaced])}{why}.",
+            f"no node for {what} {some([str(i) for i in unplaced])}{why}.",
             unblocked_by=f"Add nodes with free volumes, reduce the number of {what}s{sharing}.",
             objects=tuple(str(i) for i in unplaced),
         )
@@ -207,7 +207,7 @@ class _Spreading:
             yield Waiting.refused(
                 rule=None,
                 reason="NodesWithoutZone",
-                message=f"{counted(len(unlabelled), 'node')} without the label {key} will get no {what}, because others "
+                message=f"{counted(len(unlabelled), 'node')} without the label {key} will get no {what}, because other nodes "
                 f"have it: {some(unlabelled)}.",
                 unblocked_by=f"Label them with {key}, or exclude them with spec.scheduling.nodeSelector.",
                 objects=unlabelled,
@@ -227,7 +227,7 @@ class _Spreading:
             yield Waiting.refused(
                 rule=None,
                 reason="BrokersWithoutRack",
-                message=f"The {what}s were created without zones; now there are nodes with the label {key} "
+                message=f"The {what}s were created without zones. Now there are nodes with the label {key} "
                 f"({some(labelled)}), and no {what} uses them.",
                 unblocked_by=f"Label the nodes of all {what}s with {key}, or remove the label from all nodes.",
                 objects=tuple(labelled),
@@ -277,7 +277,7 @@ class _Spreading:
             )
 
     def _changes(self) -> Iterable[Waiting]:
-        """Nodes whose label no longer says what was recorded."""
+        """Nodes whose zone label differs from the recorded zone."""
         key, what = self.site.topology_key, self.site.what
         now = {node_facts.name(n): node_facts.zone(n, key) for n in self.site.nodes}
         changed = [

@@ -1,7 +1,8 @@
-"""Partitions that stand on fewer racks than they could: after a zone was added or lost, or a node was moved to another one.
+"""Partitions on fewer racks than possible: after a zone was added or lost, or a node moved to another zone.
 
-Brokers that exist stay where their disks are, and replicas go where a plan sends them that a person, or the cluster's rule for approval, has
-agreed to (the planner mends racks before it balances anything). Only what healing crowded is spread by itself, see `spindle.healing.rack_spread`.
+Existing brokers stay with their disks. Replicas move only by a proposal that a user or the cluster's approval rule has approved (the planner
+restores the spread over racks before it balances). Only partitions that healing put on fewer racks are spread automatically; see
+`spindle.healing.rack_spread`.
 """
 
 from collections.abc import Collection
@@ -12,26 +13,26 @@ from spindle.placement.racks import PlacementError, count_racks, rack_of, wanted
 
 _BY_PERSON = "Run the rebalance job (spindle rebalance run) and approve its proposal."
 _BY_ITSELF = (
-    "Spindle spreads them when every disk is healed, every replica is restored, and a disk in another rack has room; if none has, "
+    "Spindle spreads them over more racks when every disk is healed, every replica is restored, and a disk in another rack has space; if none has, "
     "free space there, or add a broker."
 )
 
 
 def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] = ()) -> Waiting | None:
-    """The partitions that could stand on more racks than they do; None if there are none, or that is not known.
+    """A waiting entry for the partitions that could be on more racks than they are; None if there are none or this is unknown.
 
-    A replica on a broker that is down counts where its broker is: it comes back. What is being reassigned is left out.
+    A replica on a broker that is down counts in the broker's rack, since it comes back. Partitions that are being reassigned are omitted.
 
     Args:
-        view: what Kafka says.
-        ours: (topic, partition) of what healing crowded.
+        view: the current state of Kafka.
+        ours: (topic, partition) that healing put on fewer racks.
     """
     if view.error or view.brokers is None or view.partitions is None:
         return None
     try:
         racks = rack_of({i: broker.rack for i, broker in view.brokers.items()})
     except PlacementError:
-        return None  # said by those who place brokers
+        return None  # reported where brokers are placed
     up = {racks[i] for i, broker in view.brokers.items() if broker.fenced is False}
     found = sorted(
         (p.name, (p.topic, p.index) in ours)

@@ -1,20 +1,21 @@
-"""A cluster while a plan is being made: who is where, what each dir could usefully give or take, which moves are legal.
+"""The state during planning: the placement, how many bytes each dir should give or take, and which moves are legal.
 
-From the closed form of the bound (:mod:`spindle.placement.bound`) follow four amounts per dir, all O(1) once its broker's sums
-are known. With ``room = hi - u``, ``spare = u - lo``, ``over = (-room)⁺``, ``under = (-spare)⁺`` of the dir and ``e, δ, L, H, In, Out``
+From the closed form of the bound (:mod:`spindle.placement.bound`) follow four amounts per dir, each in O(1) from its broker's
+sums. With ``room = hi - u``, ``spare = u - lo``, ``over = (-room)⁺``, ``under = (-spare)⁺`` of the dir and ``e, δ, L, H, In, Out``
 of its broker:
 
-    useful_out = min(spare⁺, over + (δ - H - e)⁺)      leaving bytes that lower Out one for one
+    useful_out = min(spare⁺, over + (δ - H - e)⁺)      leaving bytes that each lower Out by one
     free_out   = min(spare⁺, over + In - e - L)        leaving bytes that do not raise In
-    useful_in  = min(room⁺, under + (e + L - δ)⁺)      entering bytes that lower In one for one
+    useful_in  = min(room⁺, under + (e + L - δ)⁺)      entering bytes that each lower In by one
     free_in    = min(room⁺, under + Out - δ + H)       entering bytes that do not raise Out
 
-A log of ``s`` bytes that goes from a dir with ``useful_out ≥ s`` to one with ``useful_in ≥ s`` lowers both sides of the bound by
-``s``: what was moved and what is still to be moved remain the bound together. While one side is the larger, free
-amounts do on the other.
+A log of ``s`` bytes that moves from a dir with ``useful_out ≥ s`` to one with ``useful_in ≥ s`` lowers both sides of the bound by
+``s``: the bytes moved plus the bytes still to be moved remain equal to the bound. While one side is larger, free amounts are
+sufficient on the other side.
 
-Every move made here is legal at its moment as if moves ran one after another (rules 3, 4 and 6), so a legal schedule exists, and
-:mod:`spindle.placement.waves` only has to find a short one.
+Every move is legal at its place in the sequence, as if moves ran one after another ("no rack lost", "no overfull target", "no
+conflicting move": `docs/safety.md`, rules 3, 4 and 6). So a legal schedule exists, and :mod:`spindle.placement.waves` only has to
+find a short one.
 """
 
 from dataclasses import dataclass
@@ -28,11 +29,11 @@ from spindle.placement.snapshot import BoolArray, DirState, FloatArray, IntArray
 
 _sum = np.add.reduce
 _FEW = 7  # values that numpy adds up from left to right
-TRIES = 12  # legal targets are common: a log that finds none among so many waits
+TRIES = 12  # legal targets are common: a log that finds none among this many waits
 
 
 class MoveReason(IntEnum):
-    """Why a move is in the plan; also the order in which kinds of moves are carried out."""
+    """Why a move is in the plan; the values are also the order of execution."""
 
     EVACUATE = 0
     DRAIN = 1
@@ -43,7 +44,7 @@ class MoveReason(IntEnum):
     SWAP = 6
 
 
-# Looking a member up in its class is slow in Python 3.11, and this is done for every move.
+# Enum member access is slow in Python 3.11, and this runs for every move.
 _EVACUATE, _DRAIN, _MARK, _OVER, _TARGET = (
     MoveReason.EVACUATE, MoveReason.DRAIN, MoveReason.MARK, MoveReason.OVER, MoveReason.TARGET,
 )  # fmt: skip
@@ -52,7 +53,7 @@ _DRAINING = DirState.DRAINING
 
 @dataclass(frozen=True)
 class PlanStep:
-    """One move in the order of planning: replica, dirs by row, why."""
+    """One move in the order of planning: replica and dirs by row, and the reason."""
 
     replica: int
     source: int
@@ -61,23 +62,23 @@ class PlanStep:
 
 
 class PlanState:
-    """Mutable; everything is kept up to date by :meth:`move`."""
+    """The mutable state; :meth:`move` keeps all of it up to date."""
 
     def __init__(self, problem: PlanningProblem, where: IntArray | None = None) -> None:
-        """Start from where the replicas are, or from another place of theirs (int64[R], rows of dirs)."""
+        """Start from the snapshot's placement, or from another one (int64[R], rows of dirs)."""
         s = problem.snapshot
         d, b = len(s.capacity), len(s.broker)
         self.problem, self.snapshot, self.size = problem, s, s.planned
         self.dir = (s.dir if where is None else where).copy()
         self.used: FloatArray = np.bincount(self.dir, self.size, d).astype(np.float64)
-        self.done = s.frozen.copy()  # a replica moves once in a pass, a frozen one never
+        self.done = s.frozen.copy()  # a replica moves once per pass, a frozen one never
         self.steps: list[PlanStep] = []
         self.useful_out, self.free_out = np.zeros(d), np.zeros(d)
         self.useful_in, self.free_in = np.zeros(d), np.zeros(d)
         self.into, self.out_of = [0.0] * b, [0.0] * b
         self.total = [0.0] * b
         self.sum_in = self.sum_out = 0.0
-        # Below this a difference is rounding: sums of many petabytes as floats are exact to about a byte.
+        # A smaller difference is a rounding error: float sums of many petabytes are exact to about a byte.
         self.floor = 1.0 + 1e-11 * float(self.used.sum())
         self._first: list[int] = s.first_dir.tolist()
         self._broker: list[int] = s.dir_broker.tolist()
@@ -100,8 +101,8 @@ class PlanState:
     def _refresh(self, b: int) -> None:
         """Recompute one broker's sums and its dirs' four amounts.
 
-        The planner's hottest few lines. In plain floats: for a dozen dirs that is faster than numpy, and the sums are the same
-        everywhere.
+        These are the hottest lines of the planner. They use plain floats: for a dozen dirs that is faster than numpy, and the sums are
+        the same on all machines.
         """
         bands, view, useful_out, free_out, useful_in, free_in = self._views[b]
         dirs, e, delta, total = [], 0.0, 0.0, 0.0
@@ -119,7 +120,7 @@ class PlanState:
         self.into[b], self.out_of[b], self.total[b] = into, out_of, total
         give, free = max(delta - most - e, 0.0), into - e - gain
         take, open_ = max(e + gain - delta, 0.0), out_of - delta + most
-        # min() would cost more than all the rest.
+        # min() would take longer than everything else here.
         useful_out[:] = [x if (x := over + give) < spare else spare for spare, over, _, _ in dirs]
         free_out[:] = [x if (x := over + free) < spare else spare for spare, over, _, _ in dirs]
         useful_in[:] = [x if (x := under + take) < room else room for _, _, room, under in dirs]
@@ -127,26 +128,26 @@ class PlanState:
 
     @property
     def gap(self) -> float:
-        """By how much the bytes that must enter exceed those that must leave; negative the other way round."""
+        """Bytes that must enter dirs minus bytes that must leave dirs."""
         return self.sum_in - self.sum_out
 
     @property
     def left(self) -> float:
-        """The bound of what remains to be moved."""
+        """The bound of the rest."""
         return max(self.sum_in, self.sum_out, 0.0)
 
     @property
     def imbalance(self) -> float:
-        """Both sides of the bound together: falls with every move that is worth making, and is 0 inside all bands."""
+        """The sum of both sides of the bound: every useful move lowers it, and it is 0 inside all bands."""
         return self.sum_in + self.sum_out
 
     def legal(self, r: int, j: int, *, lenient: bool = False) -> bool:
-        """Whether replica ``r`` may go to dir ``j`` now.
+        """Whether replica ``r`` may move to dir ``j`` now.
 
         Args:
             r: row of the replica.
             j: row of the dir.
-            lenient: settle for as many racks as now where more are wanted; for replicas that have to go somewhere.
+            lenient: accept the present number of racks if more are wanted; for replicas that must leave their dir.
         """
         i = int(self.dir[r])
         if i == j or self.used[j] + self.size[r] > self.problem.limit[j] or not self.problem.takes[j]:
@@ -173,7 +174,7 @@ class PlanState:
         return move_keeps_racks(base + mine, base + (rack not in others), best, wanted)
 
     def shares_rack(self, r: int) -> bool:
-        """Whether the partition of replica ``r`` would lose no rack without it."""
+        """Whether the partition of replica ``r`` would keep all its racks without it."""
         i = int(self.dir[r])
         if not self._live[i]:
             return True
@@ -184,14 +185,14 @@ class PlanState:
         )
 
     def on_racks_of(self, p: int) -> BoolArray:
-        """Dirs in racks that hold a live replica of partition ``p`` already, bool[D]."""
+        """Dirs in racks that hold a live replica of partition ``p``, bool[D]."""
         at = self.dir[int(self._start[p]) : int(self._start[p + 1])]
         taken = self.snapshot.rack[self.snapshot.dir_broker[at[self.problem.live[at]]]]
         found: BoolArray = np.isin(self.snapshot.rack[self.snapshot.dir_broker], taken)
         return found
 
     def racks_short(self, p: int) -> bool:
-        """Whether the live replicas of partition ``p`` stand on fewer racks than they should."""
+        """Whether the live replicas of partition ``p`` are on fewer racks than possible."""
         first, last = int(self._start[p]), int(self._start[p + 1])
         at = self.dir[first:last].tolist()
         return len({self._rack[self._broker[d]] for d in at if self._live[d]}) < wanted_racks(
@@ -199,7 +200,7 @@ class PlanState:
         )
 
     def move(self, r: int, j: int, reason: MoveReason) -> None:
-        """Make a move; the caller has asked :meth:`legal`."""
+        """Apply a move; the caller has checked it with :meth:`legal`."""
         i = int(self.dir[r])
         self.used[i] -= self.size[r]
         self.used[j] += self.size[r]
@@ -211,7 +212,7 @@ class PlanState:
             self._refresh(self._broker[j])
 
     def exchange(self, k: int, r: int, j: int) -> None:
-        """Let step ``k`` move replica ``r`` to dir ``j`` instead; the caller knows that this is legal at its place."""
+        """Change step ``k`` to move replica ``r`` to dir ``j``; the caller has checked that this is legal at its place."""
         old, i = self.steps[k], int(self.dir[r]) if r != self.steps[k].replica else self.steps[k].source
         for replica, source, target in ((old.replica, old.target, old.source), (r, i, j)):
             self.used[source] -= self.size[replica]
@@ -224,7 +225,7 @@ class PlanState:
             self._refresh(b)
 
     def change(self, i: int, j: int, size: float) -> tuple[float, float]:
-        """By how much a move would change (sum_in, sum_out); exact, without making it."""
+        """The exact change of (sum_in, sum_out) by a move, without applying it."""
         a, b = self._broker[i], self._broker[j]
         if a == b:
             one = self._sides(a, {i: -size, j: size})
@@ -236,7 +237,7 @@ class PlanState:
         )
 
     def _sides(self, b: int, changes: dict[int, float]) -> tuple[float, float]:
-        """(In, Out) of a broker if its dirs changed by so many bytes."""
+        """(In, Out) of a broker after its dirs change by these bytes."""
         first = self._first[b]
         used: list[float] = self._views[b][1].tolist()
         for d, x in changes.items():
@@ -248,7 +249,7 @@ class PlanState:
         return max(under, over + self._lo[b] - total), max(over, under - self._hi[b] + total)
 
     def reason_to_leave(self, i: int) -> MoveReason:
-        """Why a replica leaves dir ``i``, from the dir's own state."""
+        """The reason for which a replica leaves dir ``i``, from the dir's state."""
         if not self._live[i]:
             return _EVACUATE
         s, used = self.snapshot, float(self.used[i])
@@ -261,7 +262,7 @@ class PlanState:
 
 
 def added(values: list[float]) -> float:
-    """The sum, to the last bit as numpy has it, which is slower for so few; Python's own sum rounds otherwise from 3.12 on."""
+    """The sum, bit for bit as numpy computes it, but faster for few values; the built-in sum rounds differently from Python 3.12 on."""
     if len(values) > _FEW:
         return float(_sum(values))
     total = 0.0
@@ -280,7 +281,7 @@ def put(
     tries: int = TRIES,
     lenient: bool = False,
 ) -> bool:
-    """Move a replica to the legal target with the least score (the first of equals); False if none of the best is legal."""
+    """Move a replica to the legal target with the lowest score (ties: the first); False if none of the best is legal."""
     for _ in range(min(tries, len(targets))):
         k = int(score.argmin())
         if score[k] == np.inf:

@@ -1,19 +1,19 @@
-"""Small clusters, second look: walks over placements that may break bands on the way to a better end.
+"""Local search for small clusters: walks over placements that may leave bands on the way to a better result.
 
-The beams of :mod:`spindle.placement.search` build plans move by move. Some good ends have no good beginning: two logs that
-change places leave a band in between, and a last fit may take three. So ends themselves are improved. A walk
-stands on a placement and makes the best single move, or exchange of two replicas, by
+The beams of :mod:`spindle.placement.search` build plans move by move. Some good results have poor intermediate placements: swapping two
+logs leaves a band in between, and some need three moves. So this search improves the result itself. A walk starts at
+a placement and applies the best single move or swap of two replicas, by
 
-    bytes away from home + Σ weight of a band · bytes outside it + weight · bytes of partitions that lack a rack
+    bytes away from home + Σ weight of a band · bytes outside it + weight · bytes of partitions on too few racks
 
-whether that is better than before or not, and bars the way back for some steps, so that it leaves a hollow instead of circling in
-it (tabu search). A band's weight grows by a factor with each step that ends outside and falls while it holds: what is hard to
-satisfy together becomes dear together, and once all hold, weights fall until bytes count and the border of what is wanted is
-crossed again, which is where cheap ends are.
+even if that is worse than before. The reverse move is forbidden for some steps, so that the walk leaves a local minimum instead of
+cycling (tabu search). A band's weight grows by a factor with each step that ends outside it and falls while the band holds. So bands that
+are hard to satisfy together get high weights; once all hold, the weights fall until bytes dominate and the walk leaves a band
+again. Cheap results are near this border.
 
-Several walks go side by side, as arrays ``[walks, replicas, dirs]`` for moves and ``[walks, replicas, replicas]`` for exchanges; they
-differ in beginning, weights, factors, and how long a way back is barred. There is no chance in it: the same problem gives the
-same walks. An end counts only if it is inside all bands and some order of single legal moves leads to it (:func:`in_order`).
+Several walks run in parallel, as arrays ``[walks, replicas, dirs]`` for moves and ``[walks, replicas, replicas]`` for swaps. They
+differ in start, weights, factors and tabu length. Nothing is random: the same problem gives the
+same walks. A result counts only if it is inside all bands and some order of single legal moves leads to it (:func:`in_order`).
 """
 
 from collections.abc import Sequence
@@ -26,21 +26,21 @@ from spindle.placement.state import MoveReason, PlanState
 
 _WALKS = 16
 _STEPS = 400
-_WORK = 40_000_000  # neighbours valued in all; a second or so
-_FEWEST = 100  # steps that make a walk worth beginning
-_TENURE = 6  # steps that a way back is barred, at least
-_SPREAD = 9  # by how many steps that differs over time
-_ALIKE = 4  # walks that begin at the same place with the same weights, and differ in the factors below
-_FIRST = (0.4, 0.8, 1.6, 4.0)  # weights at first
+_WORK = 40_000_000  # neighbours valued in total; about a second
+_FEWEST = 100  # minimum number of steps of a walk
+_TENURE = 6  # minimum number of steps for which the reverse move is forbidden
+_SPREAD = 9  # variation of that number over time
+_ALIKE = 4  # walks with the same start and weights that differ in the factors below
+_FIRST = (0.4, 0.8, 1.6, 4.0)  # initial weights
 _GROWTH = (1.15, 1.2, 1.3, 1.4)
 _DECAY = (1.03, 1.05, 1.05, 1.07)
 _LEAST, _MOST = 0.1, 50.0  # weights
-_CHECKS = 200  # ends whose order is looked for
+_CHECKS = 200  # results for which an order is searched
 _FLOOR = 1.0  # bytes
 
 
 def in_order(problem: PlanningProblem, start: IntArray, where: IntArray) -> list[tuple[int, int]] | None:
-    """Moves (replica, dir) from one placement to another, one per replica, each legal at its turn; None if none is found."""
+    """Moves (replica, dir) from one placement to another, one per replica, in an order that makes each legal; None if none is found."""
     state = PlanState(problem, start)
     left = np.flatnonzero(where != start).tolist()
     while left:
@@ -62,14 +62,14 @@ def _moved(state: PlanState, r: int, j: int, *, lenient: bool) -> bool:
 
 
 def may_fit(problem: PlanningProblem) -> bool:
-    """Whether there may be a placement inside all bands; False where counting alone shows that there is none.
+    """Whether a placement inside all bands may exist; False if counting logs shows that none does.
 
-    A band that nothing but logs of at least some size can fill takes so many of them at most, and needs so many of the largest at least;
-    what all dirs, or all brokers, need together cannot be more than there are logs, nor what they take fewer.
+    The upper limit of a band allows a maximum number of logs (the smallest ones), and its lower limit requires a minimum number (of the largest
+    ones). The sum of the minimums over all dirs, or all brokers, cannot exceed the number of logs, and the sum of the maximums cannot be below it.
     """
     size = np.sort(problem.snapshot.planned)
-    least = np.concatenate([[0.0], np.cumsum(size)])  # bytes of the k smallest
-    most = np.concatenate([[0.0], np.cumsum(size[::-1])])  # of the k largest
+    least = np.concatenate([[0.0], np.cumsum(size)])  # bytes of the k smallest logs
+    most = np.concatenate([[0.0], np.cumsum(size[::-1])])  # of the k largest logs
     slack = 2 * _FLOOR + 1e-9 * float(least[-1])
     for lo, hi in ((problem.lo, problem.hi), (problem.broker_lo, problem.broker_hi)):
         needs = np.searchsorted(most, lo - slack, "left")
@@ -80,22 +80,22 @@ def may_fit(problem: PlanningProblem) -> bool:
 
 
 class Walks:
-    """Walks side by side, and the best end that they came by.
+    """Parallel walks and the best result so far.
 
     Attributes:
-        least: bytes that the best end costs; at first, what has to be beaten.
-        trail: moves (replica, dir) that lead there in a legal order; None while nothing was beaten.
+        least: cost of the best result in bytes; initially the cost to improve on.
+        trail: moves (replica, dir) to that result, in a legal order; None while there is no improvement.
     """
 
     def __init__(
         self, problem: PlanningProblem, start: IntArray, beginnings: Sequence[IntArray], least: float
     ) -> None:
-        """Stand at the beginnings.
+        """Start the walks.
 
         Args:
             problem: the bands.
             start: dir of each replica before any move, int64[R].
-            beginnings: placements at which walks begin, each int64[R].
+            beginnings: start placements, each int64[R].
             least: bytes of the best plan so far; infinite if none reaches all bands.
         """
         s = problem.snapshot
@@ -104,7 +104,7 @@ class Walks:
         self.size, self.broker, self.rack = s.planned, s.dir_broker, s.rack[s.dir_broker]
         rf = np.diff(s.start)
         self.wanted = np.minimum(rf, problem.racks)[s.part]
-        # What lacking a rack counts: the partition's largest replica, shared among all of them.
+        # Cost of a missing rack: the size of the partition's largest replica, divided among its replicas.
         self.lacks = np.maximum.reduceat(self.size, s.start[:-1])[s.part]
         self.share = self.lacks / rf[s.part]
         r, d = len(start), len(s.capacity)
@@ -119,7 +119,7 @@ class Walks:
         self.dir_weight, self.broker_weight = np.tile(first, d), np.tile(first, len(s.broker))
         self.rack_weight = first
         self.barred = np.zeros((n, r, d), np.int64)
-        # What stays the same in all steps.
+        # Constant over all steps.
         self._walk = np.arange(n)
         self._rows = np.arange(n * r).reshape(n, r, 1) * d
         self._sizes = np.tile(self.size, n)
@@ -129,7 +129,7 @@ class Walks:
         self._seen: set[bytes] = set()
 
     def _may(self) -> BoolArray:
-        """Dirs to which a replica could ever go, and the one where it is; bool[R, D]."""
+        """Dirs to which a replica could ever move, and its present dir; bool[R, D]."""
         p, home = self.problem, self.start
         inside = self.broker[home][:, None] == self.broker
         barred = inside & (p.no_intra[self.broker[home]] | ~p.live[home])[:, None]
@@ -138,7 +138,7 @@ class Walks:
         return np.asarray(may, np.bool_)
 
     def run(self, enough: float) -> None:
-        """Walk until the steps are used up, or an end costs no more than ``enough`` bytes."""
+        """Walk until all steps are used, or a result costs no more than ``enough`` bytes."""
         if self.steps < _FEWEST:
             return
         for step in range(1, self.steps + 1):
@@ -147,7 +147,7 @@ class Walks:
             self._step(step)
 
     def _step(self, step: int) -> None:
-        """Look at where the walks stand, then one step of each."""
+        """Check the present placements for a result, then make one step of each walk."""
         n = len(self.where)
         off, by_move, by_exchange = self._off()
         lack, by_rack = self._lack()
@@ -157,10 +157,10 @@ class Walks:
             self._end(k, float(away[k]))
         self.rack_weight = self._adapted(self.rack_weight, lack[:, None] > 0)
         move += by_rack * self.rack_weight[:, :, None]
-        # An exchange is two moves, but for what it means to bands.
+        # The value of a swap is that of its two moves, except for the bands.
         other = (
             self._rows + self.where[:, None, :]
-        )  # where each would go, [N, R, R], as places in arrays [N, R, D]
+        )  # target of each replica, [N, R, R], as indexes into arrays [N, R, D]
         open_ = ok & (self.barred <= step)
         both, exchange = open_.ravel().take(other), move.ravel().take(other) + by_exchange
         exchange = exchange + exchange.transpose(0, 2, 1)
@@ -170,14 +170,14 @@ class Walks:
         self._go(np.concatenate([move.reshape(n, -1), exchange.reshape(n, -1)], 1), step)
 
     def _adapted(self, weight: FloatArray, amiss: BoolArray) -> FloatArray:
-        """Weights after a step: more where something is amiss, less where not."""
+        """Weights after a step: higher for violated bands, lower for the others."""
         found: FloatArray = np.where(amiss, weight * self.growth, weight / self.decay)
         np.maximum(found, _LEAST, out=found)
         np.minimum(found, _MOST, out=found)
         return found
 
     def _go(self, value: FloatArray, step: int) -> None:
-        """Make the best move or exchange of each walk, and bar the ways back."""
+        """Apply the best move or swap of each walk and forbid its reverse."""
         n, r, d = self.barred.shape
         best = value.argmin(1)
         for k in np.flatnonzero(np.isfinite(value[np.arange(n), best])).tolist():
@@ -192,7 +192,7 @@ class Walks:
                 self.where[k, q] = j
 
     def _end(self, k: int, cost: float) -> None:
-        """Keep an end that is better than the best, if moves lead there."""
+        """Keep a result that is better than the best, if legal moves lead to it."""
         key = self.where[k].tobytes()
         if key in self._seen or cost >= self.least - _FLOOR:
             return
@@ -202,7 +202,7 @@ class Walks:
             self.least, self.trail = cost, trail
 
     def _moves(self) -> tuple[BoolArray, FloatArray]:
-        """Which single moves are possible, and what they change in bytes away from home; both [N, R, D]."""
+        """Which single moves are possible, and their change of the bytes away from home; both [N, R, D]."""
         s, where, x = self.problem.snapshot, self.where, self.size
         n, _, d = self.barred.shape
         home = self.broker[where]
@@ -216,7 +216,7 @@ class Walks:
         return ok, (self._there - away) * x[:, None]
 
     def _lack(self) -> tuple[FloatArray, FloatArray]:
-        """Bytes that lack racks, float64[N], and what single moves change of them, float64[N, R, D]."""
+        """Cost of missing racks, float64[N], and its change by single moves, float64[N, R, D]."""
         s, where = self.problem.snapshot, self.where
         n, r, d = self.barred.shape
         alive = self.problem.live[where]
@@ -233,7 +233,7 @@ class Walks:
         return (now * self.share).sum(1), change * self.lacks[:, None]
 
     def _off(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Bytes outside bands, and what moves change of them, weighted: float64[N], [N, R, D]; [N, R, R] is half of an exchange."""
+        """Weighted bytes outside bands, float64[N], and their change by moves, [N, R, D], and by half of a swap, [N, R, R]."""
         p, x, where = self.problem, self.size, self.where
         n, _, d = self.barred.shape
         row = self._walk[:, None]
@@ -247,7 +247,7 @@ class Walks:
         v = self.broker_weight = self._adapted(self.broker_weight, brokers > _FLOOR)
 
         def leaving(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            """What it changes if replicas' dirs, and their brokers, have ``x`` [R, …] less."""
+            """The change if the dirs of replicas, and their brokers, lose ``x`` [R, …] bytes."""
             i, b = (where[:, :, None], home[:, :, None]) if x.ndim > 1 else (where, home)
             k = self._walk.reshape(-1, *[1] * x.ndim)
             u, t = used[k, i] - x, total[k, b] - x
@@ -276,7 +276,7 @@ def _outside(x: FloatArray, lo: FloatArray, hi: FloatArray) -> FloatArray:
 
 
 def count_last(found: BoolArray) -> IntArray:
-    """How many are true along the last axis, a short one: added up column by column, which numpy does faster than its own sum."""
+    """Number of true values along the short last axis; adding columns is faster than numpy's sum here."""
     total: IntArray = np.zeros(found.shape[:-1], np.int64)
     for k in range(found.shape[-1]):
         total += found[..., k]

@@ -1,20 +1,20 @@
-"""From an order of moves to waves: what runs side by side, never against a rule.
+"""Groups a sequence of moves into waves of parallel moves without breaking a rule.
 
-The planner's order is legal one move after another. Waves keep that legality and shorten it: wave by wave, the moves that are
-left are gone through in order, and one joins the wave if
+The planner's sequence is legal if moves run one by one. Waves keep it legal and make it shorter: for each wave, the remaining
+moves are checked in order, and a move joins the wave if
 
-- its kind may run: what is dead is copied before what drains, that before the rest (a later kind fills no free place, it would
-  only take bandwidth from copies that are needed more);
-- no other replica of its partition moves in this wave, and no earlier move of its partition is still waiting (rules 3 and 6: each
-  move of a partition was found legal after those before it);
-- it does not fill its target: with ``used`` as it is now, every move of this wave into the dir counted in full and none of
-  those out of it (a log exists twice until its old copy is deleted), and with room kept for every earlier move into that
-  dir that is still waiting, it stays below the incoming limit (rule 4);
-- neither of its brokers and not the target's rack has its fill of moves. Copies come from a live replica, so a dead
+- its kind may run: dead dirs are copied before draining ones, and these before the rest (a later kind does not fill up a wave, since it
+  would take bandwidth from more urgent copies);
+- no other replica of its partition moves in this wave, and no earlier move of its partition is still waiting ("no rack lost" and "no
+  conflicting move", `docs/safety.md`, rules 3 and 6: each move of a partition is legal after those before it);
+- its target stays below the incoming limit ("no overfull target", `docs/safety.md`, rule 4). Every move of this wave into the dir counts
+  in full and none out of it does (a log exists twice until its old copy is deleted), and space is reserved for every earlier move
+  into that dir that is still waiting;
+- neither of its brokers nor the target's rack has its maximum number of moves. Copies come from a live replica, so a dead
   source does not count.
 
-**No deadlock.** The first waiting move always fits. All moves before it are done, so its target has given what it had given
-when the move was planned; and a later move that came early left room for it. So every wave holds at least one move.
+**No deadlock.** The first waiting move always fits. All moves before it are done, so its target has lost the same bytes as
+when the move was planned, and later moves that ran earlier left space for it. So every wave has at least one move.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ from spindle.placement.problem import PlanBudget, PlanningProblem
 from spindle.placement.snapshot import FloatArray, IntArray
 from spindle.placement.state import MoveReason, PlanStep
 
-_WAVES = 28  # what the choice of concurrency aims at
-_LEAST = 5  # moves side by side per broker, whatever the number of waves
+_WAVES = 28  # target for the choice of concurrency
+_LEAST = 5  # minimum of parallel moves per broker, whatever the number of waves
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Waves over the steps.
+    """The wave of each step.
 
     Attributes:
         wave: wave of each step, from 0: int64[moves].
-        peak: for each wave the highest fill of any usable dir while it runs: float64[waves].
+        peak: highest usage of a usable dir during each wave: float64[waves].
     """
 
     wave: IntArray
@@ -44,12 +44,12 @@ class Schedule:
 
     @property
     def order(self) -> IntArray:
-        """Steps in the order of waves; inside a wave as they were planned."""
+        """Steps ordered by wave; within a wave in order of planning."""
         return np.argsort(self.wave, kind="stable")
 
 
 def schedule(problem: PlanningProblem, steps: Sequence[PlanStep], budget: PlanBudget) -> Schedule:
-    """Pack steps into waves."""
+    """Group steps into waves."""
     run = _Waves(problem, steps, budget)
     number = 0
     while run.waiting:
@@ -59,7 +59,7 @@ def schedule(problem: PlanningProblem, steps: Sequence[PlanStep], budget: PlanBu
 
 
 class _Waves:
-    """The packing, wave by wave; plain lists, because each step is looked at a few times and never in bulk."""
+    """Builds wave by wave; uses plain lists, because each step is read a few times and never in bulk."""
 
     def __init__(self, problem: PlanningProblem, steps: Sequence[PlanStep], budget: PlanBudget) -> None:
         s = problem.snapshot
@@ -70,7 +70,7 @@ class _Waves:
         # Per step: partition, source dir, target dir, bytes, source broker (-1 if dead), target broker, rack entered (-1 if none), kind.
         part = s.part[[x.replica for x in steps]].tolist() if steps else []
         size = s.planned[[x.replica for x in steps]].tolist() if steps else []
-        # A kind that comes late in the order may depend on what is before it.
+        # A kind late in the order may depend on moves before it.
         kinds = np.maximum.accumulate([min(x.reason, MoveReason.RACK) for x in steps] or [0]).tolist()
         self.rows = [
             (
@@ -91,7 +91,7 @@ class _Waves:
         self.per_rack = budget.per_rack or 10 * self.per_broker
 
     def _concurrency(self, brokers: int) -> int:
-        """Moves per broker that keep the plan near the number of waves aimed at."""
+        """Moves per broker that give about the target number of waves."""
         touched = [0] * brokers
         for row in self.rows:
             for b in (row[4], row[5]):
@@ -100,11 +100,13 @@ class _Waves:
         return max(_LEAST, -(-max(touched, default=0) // _WAVES))
 
     def next(self, number: int) -> None:
-        """Fill one wave."""
+        """Build one wave."""
         kind = min(self.rows[k][7] for k in self.waiting)
         busy: dict[int, int] = {}
         racks: dict[int, int] = {}
-        coming: dict[int, float] = {}  # into each dir: this wave and every earlier move that still waits
+        coming: dict[
+            int, float
+        ] = {}  # bytes into each dir: of this wave and of every earlier move that still waits
         partitions: set[int] = set()
         rest, chosen = [], []
         for k in self.waiting:
@@ -119,7 +121,7 @@ class _Waves:
                 and busy.get(b_in, 0) < self.per_broker
                 and racks.get(rack, 0) < self.per_rack
             )
-            partitions.add(p)  # moving, or waiting: either way no other replica of it now
+            partitions.add(p)  # partitions that move or wait: no other replica of them may move now
             if not fits:
                 rest.append(k)
                 continue
@@ -132,7 +134,7 @@ class _Waves:
         self.waiting = rest
 
     def _land(self, chosen: list[int]) -> None:
-        """Let a wave run: first everything arrives (the peak), then the old copies go."""
+        """Apply a wave: first all copies arrive (the peak), then the old ones are deleted."""
         for k in chosen:
             self.used[self.rows[k][2]] += self.rows[k][3]
         fill = np.array(self.used) / self.snapshot.capacity
