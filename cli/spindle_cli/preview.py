@@ -16,7 +16,7 @@ def read(path: Path) -> KafkaCluster:
     """The KafkaCluster of a file.
 
     Raises:
-        ClientError: the file holds none or several, or one that is not valid.
+        ClientError: the file does not contain exactly one KafkaCluster, or it is not valid.
     """
     try:
         documents = [each for each in yaml.safe_load_all(path.read_text()) if isinstance(each, dict)]
@@ -24,7 +24,7 @@ def read(path: Path) -> KafkaCluster:
         raise ClientError(f"{path} cannot be read: {error}") from error
     found = [each for each in documents if each.get("kind") == "KafkaCluster"]
     if len(found) != 1:
-        raise ClientError(f"{path} holds {len(found)} KafkaClusters; name a file with one")
+        raise ClientError(f"{path} contains {len(found)} KafkaClusters; pass a file with exactly one")
     try:
         return KafkaCluster.model_validate(found[0])
     except ValidationError as error:

@@ -184,7 +184,7 @@ def test_a_secret_that_somebody_else_has_under_that_name_is_in_the_way() -> None
 
     theirs = {"metadata": {"name": "demo-ca"}, "data": {"ca.key": "b3RoZXI="}}
     assert against(theirs) == [
-        "There is a Secret demo-ca in namespace kafka that belongs to no KafkaCluster: delete it first if nobody needs it."
+        "Secret demo-ca in namespace kafka exists and belongs to no KafkaCluster: delete it first if it is not needed."
     ]
     assert against({**theirs, "data": {"ca.key": "a2V5"}}) == [], "a restore that was cut off goes on"
     owned = {"name": "demo-ca", "ownerReferences": [{"kind": "KafkaCluster", "uid": "1"}]}

@@ -81,7 +81,7 @@ def test_a_file_with_one_cluster_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kind: Pod\n", "holds 0 KafkaClusters"),
+        ("kind: Pod\n", "contains 0 KafkaClusters"),
         ("a: [\n", "cannot be read"),
         ("kind: KafkaCluster\nspec: {}\n", "spec"),
     ],

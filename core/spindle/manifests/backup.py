@@ -1,6 +1,7 @@
-"""What of a cluster's resources is kept in a backup, and what stands against putting it back onto the disks.
+"""The resources of a cluster that a backup contains, and what prevents their restore.
 
-The disks themselves are no part of it: they are retained. Claims are, since they carry whose disk is whose (rule 13).
+A backup does not contain the disks, which are retained, but it contains the claims, since their annotations identify the disks
+("no second bootstrap", `docs/safety.md`, rule 13).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from spindle.cluster import names
 BackupObject = Mapping[str, Any]
 
 _ORDER: Final = ("PersistentVolumeClaim", "ConfigMap", "Secret", "KafkaCluster", "KafkaUser")
-# Of annotations: what Kubernetes wrote for itself.
+# Prefixes of annotations that Kubernetes writes.
 _NOT_KEPT: Final = (
     "kubectl.kubernetes.io/",
     "pv.kubernetes.io/",
@@ -25,7 +26,7 @@ _RETAIN: Final = "Retain"
 
 @dataclass(frozen=True)
 class Backup:
-    """A cluster's resources, in the order in which they are put back."""
+    """A cluster's resources, in the order of their restore."""
 
     cluster: str
     objects: tuple[BackupObject, ...]
@@ -37,19 +38,19 @@ class Backup:
 
 
 def backup(objects: Iterable[BackupObject]) -> list[dict[str, Any]]:
-    """Objects as they are written into a backup: without what belongs to the Kubernetes that they were read from."""
+    """Objects as a backup contains them: without fields that are specific to the source Kubernetes cluster."""
     made = [_stripped(obj) for obj in objects]
     return sorted(made, key=lambda obj: (_ORDER.index(obj["kind"]), obj["metadata"]["name"]))
 
 
 def parse_backup(documents: Iterable[Any]) -> Backup:
-    """A backup that was read.
+    """Parse a backup.
 
     Args:
-        documents: of its YAML.
+        documents: the YAML documents.
 
     Raises:
-        ValueError: it is none, with what is wrong.
+        ValueError: with the reason why it is not a valid backup.
     """
     objects = [document for document in documents if document]
     for obj in objects:
@@ -59,11 +60,11 @@ def parse_backup(documents: Iterable[Any]) -> Backup:
             or not (obj.get("metadata") or {}).get("name")
         ):
             raise ValueError(
-                f"it holds something else than {', '.join(_ORDER)}: write it with spindle backup"
+                f"it contains objects other than {', '.join(_ORDER)}: create it with spindle backup"
             )
     clusters = [str(obj["metadata"]["name"]) for obj in objects if obj["kind"] == "KafkaCluster"]
     if len(clusters) != 1:
-        raise ValueError(f"it holds {len(clusters)} KafkaClusters, and is to hold one")
+        raise ValueError(f"it must contain exactly one KafkaCluster, but contains {len(clusters)}")
     strangers = [
         str(obj["metadata"]["name"])
         for obj in objects
@@ -71,7 +72,7 @@ def parse_backup(documents: Iterable[Any]) -> Backup:
     ]
     if strangers:
         raise ValueError(
-            f"claim {strangers[0]} is not of cluster {clusters[0]}: its label {names.LABEL_CLUSTER} says so"
+            f"claim {strangers[0]} does not belong to cluster {clusters[0]}: its label {names.LABEL_CLUSTER} has another value"
         )
     return Backup(
         clusters[0], tuple(sorted(objects, key=lambda obj: (_ORDER.index(obj["kind"]), _name(obj))))
@@ -79,7 +80,7 @@ def parse_backup(documents: Iterable[Any]) -> Backup:
 
 
 def unkept(claims: Iterable[BackupObject], volumes: Mapping[str, BackupObject]) -> list[str]:
-    """Volumes that would be deleted with their claims, and a backup of the claims with them."""
+    """Volumes whose reclaim policy deletes them with their claims, so that a backup of the claims would be useless."""
     found = (volumes.get(_volume(claim)) for claim in claims)
     return sorted(
         _name(volume)
@@ -97,17 +98,17 @@ def obstacles(
     lives: bool,
     secrets: Mapping[str, BackupObject] = MappingProxyType({}),
 ) -> list[str]:
-    """What stands against a restore, as sentences; nothing is changed while there is any.
+    """What prevents a restore, one sentence each; if there is any, the restore changes nothing.
 
     Args:
-        namespace: into which.
+        namespace: the target namespace.
         volumes: every PersistentVolume by name.
         there: the namespace's claims by name.
         lives: whether the namespace has a KafkaCluster of that name.
-        secrets: those of the kept ones that the namespace has, by name.
+        secrets: Secrets of the backup that exist in the namespace, by name.
     """
     found = [
-        f"There is a Secret {name} in namespace {namespace} that belongs to no KafkaCluster: delete it first if nobody needs it."
+        f"Secret {name} in namespace {namespace} exists and belongs to no KafkaCluster: delete it first if it is not needed."
         for name, secret in sorted(secrets.items())
         if not _spindles(secret)
         and not any(_same_data(secret, obj) for obj in kept.objects if _name(obj) == name)
@@ -122,11 +123,11 @@ def obstacles(
                 f"Claim {name} exists and has volume {_volume(existing)}, not {wanted}: delete it first."
             )
         elif not wanted:
-            continue  # it had none yet: whichever fits is as good
+            continue  # it was not bound: any volume that fits will do
         elif volume is None:
             found.append(
-                f"Volume {wanted} of claim {name} is gone. If its disk still exists, create a PersistentVolume {wanted} for it; "
-                "if not, remove the claim from the file: its broker runs without the disk, and its replicas are re-replicated from others."
+                f"Volume {wanted} of claim {name} does not exist. If its disk still exists, create a PersistentVolume {wanted} for it; "
+                "if not, remove the claim from the file: its broker then starts without the disk, and its replicas are re-replicated."
             )
         elif (volume.get("status") or {}).get("phase") == "Bound" and not _holds(volume, namespace, name):
             ref = volume["spec"].get("claimRef") or {}
@@ -137,7 +138,7 @@ def obstacles(
 
 
 def hold(namespace: str, claim: str) -> dict[str, Any]:
-    """A merge patch by which a volume is kept for one claim, whatever claim it had before."""
+    """A merge patch that reserves a volume for one claim, whatever claim it had before."""
     reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim}
     return {
         "spec": {
@@ -150,10 +151,10 @@ def hold(namespace: str, claim: str) -> dict[str, Any]:
 def restored(
     obj: BackupObject, namespace: str, owners: Mapping[tuple[str, str], BackupObject]
 ) -> dict[str, Any]:
-    """An object as it is put back.
+    """An object as the restore creates it.
 
     Args:
-        owners: KafkaClusters and KafkaUsers as they were put back, by kind and name: their Secrets go with them.
+        owners: the restored KafkaClusters and KafkaUsers by kind and name, as owners of their Secrets.
     """
     metadata = {**obj["metadata"], "namespace": namespace}
     labels = metadata.get("labels") or {}
@@ -175,7 +176,7 @@ def restored(
 
 
 def with_secrets(cluster: BackupObject, uids: Sequence[str]) -> dict[str, Any]:
-    """A KafkaCluster that takes Secrets for its own which were put back before it, by their UIDs; those of another time are forgotten."""
+    """A KafkaCluster that accepts the restored Secrets, by their new UIDs; former UIDs are removed."""
     metadata = dict(cluster["metadata"])
     notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != names.ANN_RESTORED}
     if uids:
@@ -185,7 +186,7 @@ def with_secrets(cluster: BackupObject, uids: Sequence[str]) -> dict[str, Any]:
 
 
 def claim_volumes(kept: Backup) -> Sequence[tuple[str, str]]:
-    """Claim and volume of each disk that has one."""
+    """Claim and volume name of each bound claim."""
     return [(_name(claim), _volume(claim)) for claim in kept.claims if _volume(claim)]
 
 
@@ -207,13 +208,13 @@ def _stripped(obj: BackupObject) -> dict[str, Any]:
 
 
 def _spindles(secret: BackupObject) -> bool:
-    """Whether a Secret goes with a KafkaCluster or a KafkaUser."""
+    """Whether a KafkaCluster or a KafkaUser owns a Secret."""
     owners = secret["metadata"].get("ownerReferences") or ()
     return any(owner.get("kind") in ("KafkaCluster", "KafkaUser") for owner in owners)
 
 
 def _same_data(secret: BackupObject, obj: BackupObject) -> bool:
-    """Whether a Secret is the kept one already: a restore that was cut off is run again."""
+    """Whether a Secret equals that of the backup already, because an interrupted restore is run again."""
     return obj["kind"] == "Secret" and obj.get("data") == secret.get("data")
 
 

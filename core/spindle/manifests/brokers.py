@@ -28,28 +28,28 @@ def kafka_broker(
     returning: bool | None = None,
     log_dirs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A KafkaBroker with the fields that the operator owns; ``maintenance``, ``acceptDataLoss`` and ``acceptUnavailable`` are a person's.
+    """A KafkaBroker with the fields that the operator owns; ``maintenance``, ``acceptDataLoss`` and ``acceptUnavailable`` belong to the user.
 
-    It has a finalizer, because it knows which disk is whose.
+    It has a finalizer, because it records the identity of the disks.
 
     Args:
         cluster: the KafkaCluster object.
         broker_id: Kafka's id of the broker.
         pool: its pool.
-        disks: entries of ``spec.disks``; what is None in them is left out.
+        disks: entries of ``spec.disks``; fields that are None are omitted.
         node: Kubernetes node that its volumes are on, once known.
         rack: its rack, None for none.
         moves: entries of ``spec.moves``, in order.
-        throttle, throttle_min: bytes per second that these may copy together: at most, and even if the disks suffer.
-        retired: directory ids of disks that were given up, the latest last.
-        thresholds: fill levels of its disks, as the API has them.
+        throttle, throttle_min: bytes per second of these moves together: the maximum, and the minimum even if disks become slow.
+        retired: directory ids of retired disks, the latest last.
+        thresholds: usage thresholds of its disks, as in the API.
         ballast: bytes of the file that the agent keeps on each disk; None for none.
         samples_every: seconds between two samples that the agent publishes; None for none.
-        scrub: how fast the agent checks what lies on the disks; None for not at all.
-        leaving: it is stopped for good.
-        joining: it is new to a cluster that ran before; None to leave it out.
-        returning: it was found again by its claims; None to leave it out.
-        log_dirs: the list of its log dirs, as the API has it.
+        scrub: the rate at which the agent checks the data on the disks; None to disable scrubbing.
+        leaving: whether it is being removed.
+        joining: whether it is new to an existing cluster; None to omit the field.
+        returning: whether it was readopted by its claims; None to omit the field.
+        log_dirs: the list of its log dirs, as in the API.
     """
     name = cluster["metadata"]["name"]
     optional = {

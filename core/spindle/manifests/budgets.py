@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: what keeps others (drains, upgrades) from taking down more than Kafka bears."""
+"""PodDisruptionBudgets, which limit how many pods others (node drains, upgrades) may evict."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,18 +8,18 @@ from spindle.manifests.common import labels, owner_reference
 
 
 def budget(cluster: Mapping[str, Any], name: str, role: str, min_available: int) -> dict[str, Any]:
-    """A budget over the pods whose budget label names it.
+    """A budget for the pods whose budget label has its name.
 
-    Membership is a label with one value, so that no pod is ever counted by two budgets (eviction would fail). The
-    number is whole and ``minAvailable``: Kubernetes allows nothing else for pods of an owner that it does not know.
-    A pod that is not ready may be evicted only while enough others are, because it may hold the last good copy. Where none
-    has to be ready it may always: ``IfHealthyBudget`` would let such a pod never go (EvictionREST asks for more than 0).
+    The label has one value, so that no pod is in two budgets (eviction would fail). The number is an integer
+    ``minAvailable``: Kubernetes accepts nothing else for pods whose owner has no scale subresource.
+    A pod that is not ready may be evicted only while enough others are ready, because it may have the last in-sync replica. If the
+    minimum is 0, it may always be evicted: ``IfHealthyBudget`` would never allow it (EvictionREST requires more than 0).
 
     Args:
         cluster: the KafkaCluster object.
-        name: of the budget, and the value of its members' label.
+        name: of the budget, and the value of the label.
         role: ``broker`` or ``controller``.
-        min_available: how many of its members must stay ready; 0 or less: none.
+        min_available: number of pods that must stay ready; negative counts as 0.
     """
     least = max(0, min_available)
     owner = cluster["metadata"]["name"]
@@ -41,27 +41,29 @@ def budget(cluster: Mapping[str, Any], name: str, role: str, min_available: int)
 
 
 def broker_budget(cluster: Mapping[str, Any], brokers: int, max_unavailable: int = 1) -> dict[str, Any]:
-    """The usual budget of the brokers.
+    """The regular budget of the brokers.
 
     Args:
         cluster: the KafkaCluster object.
-        brokers: how many there are to be; a single one may be evicted, else its node could never be drained.
-        max_unavailable: how many may be away at once.
+        brokers: the desired number; a single broker may be evicted, since its node could otherwise never be drained.
+        max_unavailable: how many may be unavailable at the same time.
     """
     name = names.broker_budget(cluster["metadata"]["name"])
     return budget(cluster, name, names.ROLE_BROKER, brokers - max(1, max_unavailable))
 
 
 def drain_budget(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """The budget of brokers that the drain of their zone may take together: rule 2 has chosen them, so it forbids nothing."""
+    """The drain budget: brokers that a drain of their zone may evict together. It has no minimum, because Spindle adds a broker only if
+    "no restart below min.insync.replicas" (`docs/safety.md`, rule 2) allows it.
+    """
     name = names.drain_budget(cluster["metadata"]["name"])
     return budget(cluster, name, names.ROLE_BROKER, 0)
 
 
 def controller_budget(cluster: Mapping[str, Any], controllers: int) -> dict[str, Any]:
-    """The budget of the controllers: their majority stays, and never more than one goes at a time.
+    """The budget of the controllers: a majority stays, and at most one is evicted at a time.
 
-    A quorum of five could lose two and still decide, but not a third that fails meanwhile.
+    A quorum of five would still have a majority without two, but not if a third one fails meanwhile.
     """
     name = names.controller_budget(cluster["metadata"]["name"])
     return budget(cluster, name, names.ROLE_CONTROLLER, controllers - 1)

@@ -1,6 +1,6 @@
-"""A pod that has a volume made on a certain node: most provisioners wait for one, and choose the volume's place by it.
+"""A pod that triggers the provisioning of a volume on a given node (``WaitForFirstConsumer``).
 
-It mounts the claim of a disk that is to be added, ends at once, and is taken away when the claim is bound.
+It mounts the claim of a disk to add, ends at once, and is deleted when the claim is bound.
 """
 
 from typing import Any, Final
@@ -14,12 +14,12 @@ _NOBODY: Final = 1000
 
 
 def claim_pod(cluster: ClusterInputs, claim: str, node: str) -> dict[str, Any]:
-    """The pod that asks for one claim's volume; it bears the claim's name, and is counted by no budget or service.
+    """The pod that mounts one claim; it has the claim's name and belongs to no budget or Service.
 
     Args:
-        cluster: what all pods of the cluster share.
+        cluster: the values that all pods of the cluster share.
         claim: name of the claim.
-        node: Kubernetes node that the volume must be usable on.
+        node: Kubernetes node on which the volume must be usable.
     """
     here = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = {"nodeSelectorTerms": [{"matchFields": [here]}]}

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims: one per disk, without owner, carrying from their first moment whose disk it is (rule 13)."""
+"""PersistentVolumeClaims: one per disk, without owner, with the identity of the disk ("no second bootstrap", `docs/safety.md`, rule 13)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,10 +24,10 @@ def claim(
     fs_uuid: str | None = None,
     volume: str | None = None,
 ) -> dict[str, Any]:
-    """The claim behind one disk of a broker or controller.
+    """The claim of one disk of a broker or controller.
 
-    It has no owner, so it outlives the KafkaCluster (rule 11), and says all that is needed to find the cluster again:
-    cluster id, voters, node id, pool, disk, directory id and rack.
+    It has no owner, so it outlives the KafkaCluster ("no data deleted unless requested", `docs/safety.md`, rule 11). It has everything that
+    is needed to readopt the cluster: cluster id, voters, node id, pool, disk, directory id and rack.
 
     Args:
         cluster: name of the KafkaCluster.
@@ -36,13 +36,13 @@ def claim(
         voters: the controllers, as recorded.
         node_id: broker or controller.
         disk: ``disk0``, …; a controller's is ``metadata``.
-        directory_id: what the disk's ``meta.properties`` says or is to say.
+        directory_id: present or future directory id in the disk's ``meta.properties``.
         size: a Kubernetes quantity.
         storage_class: None for the cluster's default class.
         pool: a broker's pool; None for controllers.
-        rack: the zone chosen for the node, if there are zones; for controllers this is the only record of it.
-        fs_uuid: of the file system that carries the directory id, where it is known already.
-        volume: the PersistentVolume that is kept for it; None to take whichever fits.
+        rack: the zone of the node, if there are zones; for controllers, this is its only record.
+        fs_uuid: of the file system with the directory id, if known.
+        volume: the PersistentVolume that is reserved for it; None for any that fits.
     """
     role = names.ROLE_CONTROLLER if node_id >= names.FIRST_CONTROLLER_ID else names.ROLE_BROKER
     annotations = {

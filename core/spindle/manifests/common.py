@@ -1,4 +1,4 @@
-"""What all objects share, and how to tell whether a live one still says what it should."""
+"""Common parts of all objects, and the comparison of a live object with the desired one."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from spindle.api import quantity
 from spindle.cluster import names
 from spindle.manifests.memo import by_content
 
-# Lists of objects are matched by the first of these keys that every entry has and that is unique among them.
+# Entries of lists are matched by the first of these keys that every entry has and that is unique in the list.
 _MERGE_KEYS: Final = (
     "mountPath",
     "name",
@@ -21,12 +21,12 @@ _MERGE_KEYS: Final = (
     "id",
     "topologyKey",
 )
-# Below these, and in these, values are quantities, which the API server writes in its own way.
+# The values in and below these fields are quantities, which the API server normalises.
 _QUANTITY_MAPS: Final = frozenset({"requests", "limits", "capacity", "allocatedResources"})
 _QUANTITIES: Final = frozenset({"size", "sizeLimit", "storage"})
-# What most objects say is the same in each pass.
+# Most objects are the same in each pass.
 _REMEMBERED: Final = 16384
-# Lists of text to which others may add.
+# Lists of strings to which others may add.
 _SETS: Final = frozenset({"finalizers"})
 
 
@@ -37,8 +37,8 @@ def labels(
 
     Args:
         cluster: name of the KafkaCluster.
-        role: ``controller`` or ``broker``, where the object serves only one of them.
-        node_id: the one broker or controller that it belongs to.
+        role: ``controller`` or ``broker``, if the object belongs to one role.
+        node_id: of the broker or controller to which the object belongs, if it belongs to one.
         pool: that broker's pool.
     """
     result = {
@@ -57,7 +57,7 @@ def labels(
 
 
 def owner_reference(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """A KafkaCluster object as controller owner: what carries this goes when the cluster goes."""
+    """Owner reference to a KafkaCluster as controller: Kubernetes deletes the object with the cluster."""
     return {
         "apiVersion": names.API_VERSION,
         "kind": "KafkaCluster",
@@ -69,7 +69,7 @@ def owner_reference(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def applied_hash(obj: Mapping[str, Any]) -> str:
-    """A hash over all that an object says, the annotation that carries the hash left out."""
+    """Hash of an object without the annotation that holds the hash."""
     return _applied_hash(obj)
 
 
@@ -85,19 +85,19 @@ def _applied_hash(obj: Mapping[str, Any]) -> str:
 
 
 def with_applied(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with the hash of what it says, so that fields which it no longer says are noticed, too."""
+    """The object with its hash as annotation, so that removed fields are detected, too."""
     metadata = dict(obj.get("metadata") or {})
     metadata["annotations"] = {**(metadata.get("annotations") or {}), names.ANN_APPLIED: applied_hash(obj)}
     return {**obj, "metadata": metadata}
 
 
 def drifted(desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether a live object no longer says all that it should.
+    """Whether a live object differs from the desired one.
 
-    What the API server, controllers and people have added does not matter; what is desired must be there. Where
+    Additions by the API server, controllers and users do not count; all desired fields must be present. If
     ``desired`` comes from `with_applied`, a field that is no longer desired counts as well, because the hash differs.
-    Values count as equal when the API server would have written one for the other: quantities by their amount,
-    numbers and their text, and an empty value that is absent.
+    Values are equal if the API server may have normalised one to the other: equal quantities, a number and its
+    text, an empty value and an absent one.
     """
     return not _says_all(live, desired)
 
@@ -119,13 +119,13 @@ def _says(live: object, desired: object, key: str, *, quantities: bool) -> bool:
     if isinstance(desired, list | tuple):
         return _lists(list(live) if isinstance(live, list | tuple) else [], list(desired), key)
     if live is None or desired is None:
-        # The API server leaves out what is empty; a null in a desired object asks for nothing.
+        # The API server omits empty values; a null in a desired object requests nothing.
         return desired is None or desired in ("", 0) or desired is False
     return _equal(live, desired, quantities=quantities or key in _QUANTITIES)
 
 
 def _lists(live: list[object], desired: list[object], key: str) -> bool:
-    """Lists of objects by their merge key, other lists by their order."""
+    """Compare lists of objects by their merge key, other lists by their order."""
     if not desired:
         return True
     if not all(isinstance(entry, Mapping) for entry in desired):
@@ -141,13 +141,13 @@ def _lists(live: list[object], desired: list[object], key: str) -> bool:
             isinstance(entry, Mapping) and _says(by_key.get(str(entry[merge])), entry, "", quantities=False)
             for entry in desired
         )
-    # No key: each must be found in its order; between and after them the API server may have put its own.
+    # No key: all desired entries must be found in their order; the API server may have inserted others.
     rest = iter(live)
     return all(any(_says(found, entry, "", quantities=False) for found in rest) for entry in desired)
 
 
 def _merge_key(desired: list[object], live: list[object]) -> str | None:
-    """The key by which the entries of a list are told apart; one that is empty somewhere tells nothing apart."""
+    """The key that identifies the entries of a list; a key that is empty in some entry is not used."""
     for key in _MERGE_KEYS:
         values = [entry.get(key) for entry in desired if isinstance(entry, Mapping)]
         there = [entry[key] for entry in live if isinstance(entry, Mapping) and key in entry]
@@ -159,7 +159,7 @@ def _merge_key(desired: list[object], live: list[object]) -> str | None:
 
 
 def _equal(live: object, desired: object, *, quantities: bool) -> bool:
-    """Whether two leaves mean the same."""
+    """Whether two scalars are equal after normalisation."""
     if isinstance(live, bool) or isinstance(desired, bool):
         return live is desired
     if str(live) == str(desired):

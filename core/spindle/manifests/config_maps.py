@@ -1,4 +1,4 @@
-"""The ConfigMap of one broker or controller: what preflight makes the final configuration from."""
+"""The ConfigMap of one broker or controller, from which preflight creates the final configuration."""
 
 import json
 from typing import Any
@@ -14,8 +14,8 @@ def node_config_map(
 ) -> dict[str, Any]:
     """ConfigMap ``<pod>-config`` with ``server.properties`` and ``node.json``.
 
-    ``voters`` is the quorum at birth; needed for controllers, ignored for brokers. It matters only to a controller
-    whose disk is blank at the cluster's birth, so it is not part of the pod's hash.
+    ``voters`` is the initial quorum; required for controllers, ignored for brokers. Only a controller
+    whose disk is blank when the cluster is created uses it, so it is not part of the pod's hash.
     """
     role = role_of(node)
     document: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""The rebalance job of a KafkaCluster: a CronJob, and the ServiceAccount that it runs under with what that may do.
+"""The rebalance job of a KafkaCluster: a CronJob with its ServiceAccount, Role and RoleBinding.
 
-The pod is told by its arguments what it works on, by its environment who and where it is, and reads everything else (bands, budgets,
-how long a proposal holds) from the KafkaCluster itself. Its termination message is the outcome of the run for the operator.
+The arguments of the pod name the cluster, and the environment has the name and namespace of the pod. The job reads everything else (bands,
+budgets, lifetime of a proposal) from the KafkaCluster. Its termination message reports the result of the run to the operator.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from spindle.api.policy import Rebalance
 from spindle.cluster import names
 from spindle.manifests.common import labels, owner_reference
 
-_NEVER: Final = "0 0 1 1 *"  # a CronJob needs a schedule, also one that is suspended for good
-_START_WITHIN: Final = 600  # seconds after its time in which a run that was missed is made up for
-_KEPT: Final = 3  # finished Jobs of either kind
+_NEVER: Final = "0 0 1 1 *"  # a CronJob needs a schedule, even if it is always suspended
+_START_WITHIN: Final = 600  # seconds after its scheduled time within which a missed run is started
+_KEPT: Final = 3  # finished Jobs to keep, of either kind
 _UID: Final = 1000
 _NO_PRIVILEGES: Final[dict[str, Any]] = {
     "allowPrivilegeEscalation": False,
@@ -29,20 +29,20 @@ _LIMITS: Final = {"memory": "4Gi"}
 _EXECUTOR: Final = {"cpu": "1", "memory": "2Gi"}
 _SCRATCH: Final = "scratch"
 _ROLLUP: Final = "rollup"
-# Spark looks for its local dirs among an executor's mounts by this name (LocalDirsFeatureStep); where it finds none it adds a volume
-# of its own at spark.local.dir, and no pod may mount two at the same path.
+# Spark finds its local dirs among an executor's mounts by this name (LocalDirsFeatureStep). Without one it adds a volume
+# at spark.local.dir, and a pod must not mount two volumes at the same path.
 _SCRATCH_EXECUTOR: Final = "spark-local-dir-1"
 
 
 def rebalance_objects(
     cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str
 ) -> tuple[dict[str, Any], ...]:
-    """Everything that the rebalance job consists of, in the order in which it is to be made.
+    """All objects of the rebalance job, in the order of creation.
 
     Args:
         cluster: the KafkaCluster object.
         spec: its spec.
-        image: the job's image where ``spec.rebalance.engine.image`` names none.
+        image: the job's image if ``spec.rebalance.engine.image`` is not set.
     """
     return (
         _object(cluster, "v1", "ServiceAccount"),
@@ -53,7 +53,7 @@ def rebalance_objects(
 
 
 def report_map(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """The ConfigMap for the report of the latest run, with nothing in it: that is the job's to write."""
+    """The empty ConfigMap for the report of the latest run, which the job writes."""
     made = _object(cluster, "v1", "ConfigMap")
     return {
         **made,
@@ -62,9 +62,9 @@ def report_map(cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def job_rules(cluster: str, spec: KafkaClusterSpec) -> list[dict[str, Any]]:
-    """What the job may do: read its cluster, write proposals and one report; handle pods only where it is given executors.
+    """The job's Role: read its cluster, write proposals and one report; manage pods only if it has executors.
 
-    The report's ConfigMap is made by the operator: who may create one by name could write it over somebody else's.
+    The operator creates the report's ConfigMap, because permission to create cannot be limited to one name.
     """
     own = [
         _rule(names.GROUP, ["kafkaclusters"], ["get"], [cluster]),
@@ -74,7 +74,7 @@ def job_rules(cluster: str, spec: KafkaClusterSpec) -> list[dict[str, Any]]:
     ]
     if spec.rebalance.engine.executors is None:
         return own
-    # What Spark's scheduler asks for: it makes its executors and their configuration, watches them, and clears up by label.
+    # What Spark's scheduler needs: it creates its executors and their configuration, watches them, and deletes them by label.
     return [
         *own,
         _rule("", ["pods"], ["get", "list", "watch", "create", "patch", "delete", "deletecollection"]),
@@ -83,7 +83,7 @@ def job_rules(cluster: str, spec: KafkaClusterSpec) -> list[dict[str, Any]]:
 
 
 def cron_job(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> dict[str, Any]:
-    """The CronJob. Suspended without a schedule, and while the cluster is paused: a run can be asked for all the same."""
+    """The CronJob. It is suspended without a schedule and while the cluster is paused; runs can still be requested."""
     rebalance = spec.rebalance
     return {
         **_object(cluster, "batch/v1", "CronJob"),
@@ -98,7 +98,7 @@ def cron_job(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> 
             "jobTemplate": {
                 "metadata": {"labels": _labels(cluster)},
                 "spec": {
-                    # Not tried again by itself: the reason is told, and the next run sees the world as it is then.
+                    # No retry: the reason is reported, and the next run uses the state of its own time.
                     "backoffLimit": 0,
                     "activeDeadlineSeconds": 60 * rebalance.engine.deadline_minutes,
                     "template": {
@@ -112,7 +112,7 @@ def cron_job(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> 
 
 
 def arguments(cluster: str, namespace: str, rebalance: Rebalance) -> list[str]:
-    """What the job is started with, after ``spindle-rebalance``."""
+    """Arguments of ``spindle-rebalance``."""
     engine = rebalance.engine
     bootstrap = f"{names.bootstrap_service(cluster)}.{namespace}.svc:{names.PORT_CLIENT}"
     resources = _resources(engine.resources, _REQUESTS, _LIMITS)
@@ -128,7 +128,7 @@ def arguments(cluster: str, namespace: str, rebalance: Rebalance) -> list[str]:
         *_kept(rebalance.rollup),
     ]
     if engine.executors is None:
-        # What Java sees is the node's: as many tasks as the node has cores would each get a sliver of the pod's CPU and memory.
+        # Java sees the node's cores: with that many tasks, each would get very little of the pod's CPU and memory.
         cores = -(-quantity.millicores(_most(resources)["cpu"]) // 1000)
         return [*told, f"--master=local[{max(1, cores)}]"]
     resources = executor_resources(engine)
@@ -147,13 +147,13 @@ def _kept(rollup: Rollup | None) -> list[str]:
 
 
 def executor_resources(engine: Engine) -> dict[str, dict[str, str]]:
-    """CPU and memory of one executor, the defaults filled in; memory is limited to what is set aside."""
+    """CPU and memory of one executor with defaults; the memory limit equals its request."""
     given = engine.executors.resources if engine.executors is not None else ResourceRequirements()
     return _resources(given, _EXECUTOR, {"memory": _EXECUTOR["memory"]})
 
 
 def executor_pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec) -> dict[str, Any]:
-    """The template of an executor's pod (``spark.kubernetes.executor.podTemplateFile``): without any rights of its own."""
+    """The template of an executor's pod (``spark.kubernetes.executor.podTemplateFile``), without a service account token."""
     meta = cluster["metadata"]
     return {
         "apiVersion": "v1",
@@ -177,7 +177,7 @@ def executor_pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec) -> dict[str
 
 
 def _most(resources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The limits; where there is none, what is set aside."""
+    """The limits; the requests where there is no limit."""
     return {**resources["requests"], **resources["limits"]}
 
 
@@ -258,7 +258,7 @@ def _pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> dict
 
 
 def _pod_basics(spec: KafkaClusterSpec) -> dict[str, Any]:
-    """What the pods of a run have of the cluster's own; they need not stand where brokers do."""
+    """Scheduling and security settings of a run's pods; they need not run on the nodes of brokers."""
     scheduling = spec.scheduling
     made: dict[str, Any] = {"enableServiceLinks": False}
     if scheduling.tolerations:
@@ -289,7 +289,7 @@ def _credentials(rollup: Rollup | None) -> dict[str, Any]:
 
 
 def _claim(rebalance: Rebalance) -> str | None:
-    """The claim on which hours of features are kept."""
+    """The claim that stores hourly features."""
     return rebalance.rollup.claim_name if rebalance.rollup else None
 
 
@@ -317,7 +317,7 @@ def _volumes(cluster: str, rebalance: Rebalance, scratch: str = _SCRATCH) -> lis
 def _resources(
     given: ResourceRequirements, requests: Mapping[str, str], limits: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """What was given over the defaults. A limit that was given is the request too, and a request above the limit is the limit."""
+    """The user's resources merged with the defaults. A user's limit is also the request, and a request above the limit becomes the limit."""
     asked, most = given.requests.to_dict(), given.limits.to_dict()
     return {
         "requests": {**requests, **most, **asked},

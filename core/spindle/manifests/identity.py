@@ -1,4 +1,4 @@
-"""The birth record (rule 13): who the cluster is, in a ConfigMap without owner that outlives the KafkaCluster."""
+"""The identity record, a ConfigMap without owner that outlives the KafkaCluster ("no second bootstrap", `docs/safety.md`, rule 13)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ DYNAMIC: Final = "dynamic"
 
 @dataclass(frozen=True)
 class ConfiguredVoter:
-    """A controller of the quorum as it was born, or as it joined later."""
+    """A controller of the initial quorum, or one that joined later."""
 
     id: int
     directory_id: str
@@ -25,16 +25,16 @@ class ConfiguredVoter:
 
 @dataclass(frozen=True)
 class NodeIdentity:
-    """What the record says.
+    """The content of the identity record.
 
     Attributes:
-        cluster_id: Kafka's.
-        voters: the controllers at birth, by node id.
-        controllers: those that there are to be by now, by node id; empty as long as they are those of the birth.
-        clearances: directory id of a controller's disk → ``{"claim", "pvUid", "fsUuid"}`` of the one file system
-            that it was given to; an entry is never changed and never removed (rule 1).
-        quorum: `STATIC` while Kafka knows its voters from the configuration alone (kraft.version 0, in a cluster that was taken
-            over), `DYNAMIC` when it no longer does; None for a cluster that was born here.
+        cluster_id: Kafka's cluster id.
+        voters: the initial controllers, by node id.
+        controllers: the desired controllers, by node id; empty while they are the initial ones.
+        clearances: directory id of a controller's disk → ``{"claim", "pvUid", "fsUuid"}`` of the only file system
+            that may be formatted with it; an entry is never changed or removed ("no format over the last copy", `docs/safety.md`, rule 1).
+        quorum: `STATIC` while Kafka has its voters from the configuration (kraft.version 0, in a cluster that was taken
+            over), `DYNAMIC` after its upgrade; None for a cluster that Spindle created.
     """
 
     cluster_id: str
@@ -45,18 +45,18 @@ class NodeIdentity:
 
     @property
     def members(self) -> tuple[ConfiguredVoter, ...]:
-        """The controllers that there are to be."""
+        """The desired controllers."""
         return self.controllers or self.voters
 
     @property
     def static(self) -> bool:
-        """Whether the voters have to stand in the configuration."""
+        """Whether the configuration must list the voters (``controller.quorum.voters``)."""
         return self.quorum == STATIC
 
 
 @dataclass(frozen=True)
 class IdentityError:
-    """The record is there and cannot be used. Nothing may be born or formatted meanwhile."""
+    """The record exists but cannot be used. Nothing may be created or formatted meanwhile."""
 
     problems: tuple[str, ...]
 
@@ -65,7 +65,7 @@ class IdentityError:
 
 
 def identity_map(cluster: str, namespace: str, identity: NodeIdentity) -> dict[str, Any]:
-    """The ConfigMap."""
+    """The ConfigMap of an identity."""
     changed = {
         _CONTROLLERS: voters_text(identity.controllers) if identity.controllers else "",
         _QUORUM: identity.quorum or "",
@@ -86,43 +86,43 @@ def identity_map(cluster: str, namespace: str, identity: NodeIdentity) -> dict[s
 
 
 def voters_text(voters: Sequence[ConfiguredVoter]) -> str:
-    """The voters as JSON, always the same text for the same voters: for the record and for claims' annotations."""
+    """The voters as JSON, in canonical form, for the record and for annotations of claims."""
     return json.dumps(
         [{"id": v.id, "directoryId": v.directory_id} for v in sorted(voters, key=lambda v: v.id)]
     )
 
 
 def parse_voters(text: str) -> tuple[ConfiguredVoter, ...]:
-    """Voters from their JSON.
+    """Parse voters from JSON.
 
     Raises:
-        ValueError: it is none, or one that no quorum could be made of; the message says what is wrong.
+        ValueError: with the reason why they are not a valid quorum.
     """
     try:
         voters = tuple(
             ConfiguredVoter(_whole(entry["id"]), entry["directoryId"]) for entry in json.loads(text)
         )
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
-        raise ValueError("is no list of id and directoryId") from error
+        raise ValueError("is not a list of id and directoryId") from error
     odd = [
         str(v.directory_id)
         for v in voters
         if not (isinstance(v.directory_id, str) and is_uuid(v.directory_id))
     ]
     if odd:
-        raise ValueError(f"has a directoryId that is none: {odd[0]!r}")
+        raise ValueError(f"has an invalid directoryId: {odd[0]!r}")
     if not voters:
-        raise ValueError("names nobody")
+        raise ValueError("has no voter")
     if len({v.id for v in voters}) < len(voters) or len({v.directory_id for v in voters}) < len(voters):
-        raise ValueError("names one voter twice")
+        raise ValueError("lists a voter twice")
     return tuple(sorted(voters, key=lambda v: v.id))
 
 
 def parse_identity(config_map: Mapping[str, Any]) -> NodeIdentity | IdentityError:
-    """The record back from its ConfigMap.
+    """Parse the record from its ConfigMap.
 
-    Unknown keys are ignored. Whatever is missing or unreadable makes the whole record unusable: half an identity is
-    how a second birth would begin.
+    Unknown keys are ignored. If any part is missing or unreadable, the whole record is unusable: with half an identity, a
+    second bootstrap would be possible.
     """
     data = config_map.get("data")
     data = data if isinstance(data, Mapping) else {}
@@ -130,7 +130,9 @@ def parse_identity(config_map: Mapping[str, Any]) -> NodeIdentity | IdentityErro
     cluster_id = data.get(_CLUSTER_ID)
     if not isinstance(cluster_id, str) or not is_uuid(cluster_id):
         problems.append(
-            f"{_CLUSTER_ID} is missing" if not cluster_id else f"{_CLUSTER_ID} {cluster_id!r} is no id"
+            f"{_CLUSTER_ID} is missing"
+            if not cluster_id
+            else f"{_CLUSTER_ID} {cluster_id!r} is not a valid id"
         )
     voters: tuple[ConfiguredVoter, ...] = ()
     clearances: dict[str, Mapping[str, str]] = {}
@@ -169,10 +171,10 @@ def _parse_clearances(text: str) -> dict[str, Mapping[str, str]]:
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError("is no JSON") from error
+        raise ValueError("is not JSON") from error
     if not isinstance(entries, dict) or not all(
         isinstance(entry, dict) and all(isinstance(v, str) for v in entry.values())
         for entry in entries.values()
     ):
-        raise ValueError("is no object of directory ids with claim, pvUid and fsUuid")
+        raise ValueError("is not an object of directory ids with claim, pvUid and fsUuid")
     return {str(key): dict(entry) for key, entry in entries.items()}

@@ -1,4 +1,4 @@
-"""What the builders of a broker's or controller's pod need to know, as plain values."""
+"""Inputs of the builders of a broker's or controller's pod, as plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ PLACEHOLDER: Final = "Placeholder"
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterInputs:
-    """What all pods of one KafkaCluster share.
+    """Values that all pods of a KafkaCluster share.
 
     Attributes:
         name, namespace, uid: of the KafkaCluster; it becomes the pods' controller owner.
-        cluster_id: Kafka's cluster id from the birth record.
+        cluster_id: Kafka's cluster id from the identity record.
         version: Kafka's version, for example ``4.3.1``.
-        spindle_image: what inspect and preflight run from.
+        spindle_image: image of inspect and preflight.
         image: Kafka's image; None for ``apache/kafka:<version>``.
-        tolerations: the user's, beside those that every Kafka pod has.
+        tolerations: the user's, in addition to those that every Kafka pod has.
         shared_nodes: whether several brokers (or controllers) of this cluster may share a node.
         shared_filesystem: whether disks may be folders of one file system (``spec.disks.sharedFilesystem``).
         metrics: ``spec.metrics.enabled``: the pods offer the metrics port and carry the annotations for Prometheus.
@@ -45,11 +45,11 @@ class DiskInputs:
     """One disk of a pod.
 
     Attributes:
-        name: ``disk0``, …; a controller's only one is ``metadata``.
+        name: ``disk0``, …; ``metadata`` for the disk of a controller.
         claim: name of its PersistentVolumeClaim.
-        directory_id: what its ``meta.properties`` says or is to say.
-        fs_uuid: of the file system that was cleared for this directory id, None until one was.
-        mode: ``Active``, or ``Placeholder`` for a disk that the pod must start without.
+        directory_id: present or future directory id in its ``meta.properties``.
+        fs_uuid: of the file system that has the clearance for this directory id; None without one.
+        mode: ``Active``, or ``Placeholder`` for a disk without which the pod must start.
     """
 
     name: str
@@ -61,7 +61,7 @@ class DiskInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Zone:
-    """A zone that a pod must be scheduled to while none of its claims is bound."""
+    """The zone in which a pod must be scheduled while none of its claims is bound."""
 
     topology_key: str
     value: str
@@ -72,23 +72,23 @@ class NodeInputs:
     """One broker or controller.
 
     Attributes:
-        server_properties: as rendered by `spindle.cluster.config`, complete but for ``log.dirs``.
-        disks: a broker's disks in the order of their names; a controller's single one.
-        resources: ``{"requests": {...}, "limits": {...}}``; None or an empty one takes the defaults.
-        heap: the JVM's heap in its own notation (``1g``), None for the default.
-        jvm_options: further options of the JVM.
-        zone: None once a claim is bound (the volume pins the pod then), or where there are no zones.
-        avoid: host names of nodes where the disks of other controllers are.
+        server_properties: as rendered by `spindle.cluster.config`, complete except ``log.dirs``.
+        disks: a broker's disks in the order of their names; the single disk of a controller.
+        resources: ``{"requests": {...}, "limits": {...}}``; the defaults if None or empty.
+        heap: the JVM's heap in the JVM's notation (``1g``), None for the default.
+        jvm_options: further JVM options.
+        zone: None if a claim is bound (the volume then pins the pod), or without zones.
+        avoid: host names of the nodes with the disks of other controllers.
         pool: a broker's pool; None for controllers.
-        budget: the PodDisruptionBudget that counts the pod; None for the usual one of its role.
-        grace_seconds: how long it may take to stop; None for what suits a node with little on it.
-        fixed_properties: those of them for which a running pod has to restart; None for all.
-        certificate: fingerprint of the node's certificate; None if it is not known. For the record only.
-        ports: a broker's further ports by the names of its listeners.
-        listener_types: the types of these. For the record only.
-        log_dirs: a broker's list of log dirs as text, for its disks; empty for none. For the record only.
-        providers: classes of config providers that its configuration has from before they were closed, with commas between them.
-        look_at: disks that are used only if a replica stands on them; else preflight waits for the pod to be made anew without them.
+        budget: the pod's PodDisruptionBudget; None for the regular one of its role.
+        grace_seconds: the termination grace period; None for the default, which suits a node with few replicas.
+        fixed_properties: the server properties whose change needs a restart; None for all.
+        certificate: fingerprint of the node's certificate; None if unknown. Recorded only, does not cause a restart.
+        ports: a broker's further ports by listener name.
+        listener_types: the types of these listeners. Recorded only.
+        log_dirs: a broker's list of log dirs as text, for its disks; empty for none. Recorded only.
+        providers: classes of config providers that its configuration used before Spindle disallowed them, separated by commas.
+        look_at: disks that are used only if they have a replica; otherwise preflight waits until the pod is recreated without them.
     """
 
     node_id: int
@@ -113,7 +113,7 @@ class NodeInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class VoterInputs:
-    """One member of the quorum at birth, from the birth record (rule 13)."""
+    """One voter of the initial quorum, from the identity record."""
 
     node_id: int
     directory_id: str

@@ -12,6 +12,6 @@ REQUESTS: Final = {
 
 
 def heap_options(role: str, heap: str | None) -> str:
-    """Heap flags; the least and the most are the same, so that memory is not promised twice."""
+    """Heap flags; initial and maximum heap are equal, so that the JVM reserves the memory at its start."""
     size = heap or HEAP[role]
     return f"-Xms{size} -Xmx{size}"

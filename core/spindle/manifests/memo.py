@@ -1,4 +1,4 @@
-"""Results of pure functions of plain data, kept by the content of what they were called with."""
+"""A cache of pure functions of plain data, keyed by the content of the arguments."""
 
 import hashlib
 import marshal
@@ -8,15 +8,15 @@ from typing import Any, Final, TypeVar, cast
 
 MemoResult = TypeVar("MemoResult", str, bool)
 _DIGEST_BYTES: Final = 20
-# Version 2 writes equal data as equal bytes; later versions also write which parts are one object in memory.
+# Version 2 writes equal data as equal bytes; later versions also write object identity.
 _MARSHAL_VERSION: Final = 2
 
 
 def by_content(most: int) -> Callable[[Callable[..., MemoResult]], Callable[..., MemoResult]]:
-    """Remember at most so many results of a pure function whose positional arguments are JSON-like data.
+    """Cache up to this many results of a pure function whose positional arguments are JSON-like data.
 
-    The key is a digest of the arguments' exact content, types and order included, so ``1`` and ``True`` differ. What cannot be written
-    down so (objects of other classes) is computed each time. When the memory is full it begins anew.
+    The key is a digest of the exact content of the arguments, including types and order, so ``1`` and ``True`` differ. Calls with
+    objects of other classes are computed each time. A full cache is cleared.
     """
 
     def remember(function: Callable[..., MemoResult]) -> Callable[..., MemoResult]:

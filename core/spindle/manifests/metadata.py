@@ -1,4 +1,4 @@
-"""Labels and owners of the objects that a broker or controller consists of."""
+"""Labels and owners of the objects of a broker or controller."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from spindle.manifests.inputs import ClusterInputs, NodeInputs
 
 
 def role_of(node: NodeInputs) -> str:
-    """Broker or controller, by the node id."""
+    """``broker`` or ``controller``, from the node id."""
     return names.ROLE_CONTROLLER if node.node_id >= names.FIRST_CONTROLLER_ID else names.ROLE_BROKER
 
 
 def labels(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
-    """Labels of everything that belongs to one broker or controller."""
+    """Labels of all objects of one broker or controller."""
     return common.labels(cluster.name, role=role_of(node), node_id=node.node_id, pool=node.pool)
 
 
 def owner(cluster: ClusterInputs) -> dict[str, Any]:
-    """The KafkaCluster as controller owner."""
+    """Owner reference to the KafkaCluster as controller."""
     return common.owner_reference({"metadata": {"name": cluster.name, "uid": cluster.uid}})

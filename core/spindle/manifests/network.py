@@ -1,4 +1,4 @@
-"""NetworkPolicies: who may reach which port of a cluster's pods, where the network enforces them."""
+"""NetworkPolicies: which clients may reach which ports of a cluster's pods, if the network plugin enforces them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ PolicyRule = dict[str, Any]
 def network_policies(
     cluster: Mapping[str, Any], listeners: Iterable[int], namespaces: Iterable[str], *, metrics: bool = True
 ) -> tuple[dict[str, Any], ...]:
-    """A policy for the brokers and one for the controllers.
+    """One policy for the brokers and one for the controllers.
 
     Only the cluster's own pods may reach the ports between nodes; Spindle's namespaces may also reach those of brokers. The ports for
     clients and the metrics are open to all: Kafka authenticates its clients itself. Every network lets the kubelet's probes through.
@@ -44,7 +44,7 @@ def network_policies(
 
 
 def spark_policy(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """The policy for the pods of the rebalance job where Spark has executors: driver and executors reach each other, nobody else them."""
+    """The policy for the pods of a rebalance job with Spark executors: only driver and executors reach each other."""
     name = cluster["metadata"]["name"]
     job = {names.LABEL_CLUSTER: name, names.LABEL_ROLE: names.ROLE_REBALANCE}
     own: PolicyRule = {"podSelector": {"matchLabels": job}}

@@ -1,8 +1,8 @@
-"""The bare pods of brokers and controllers.
+"""The pods of brokers and controllers, which no workload controller manages.
 
-Two init containers (from Spindle's image) look at the disks and prepare them; Kafka's container is the stock image, started
-through a small shell check that preflight leaves in the hand-over folder, because the restart of a container runs
-no init containers.
+Two init containers with Spindle's image inspect and prepare the disks. Kafka's container has the stock image. It starts
+through a small shell check that preflight writes to the hand-over folder, because the restart of a container does not run
+init containers again.
 """
 
 import hashlib
@@ -16,25 +16,25 @@ from spindle.manifests.inputs import PLACEHOLDER, ClusterInputs, DiskInputs, Nod
 from spindle.manifests.memo import by_content
 from spindle.manifests.metadata import labels, owner, role_of
 
-# Raise it when a change of this module must reach pods that run already.
+# Increment it if a change of this module must reach running pods.
 TEMPLATE: Final = 1
 
-KAFKA_UID: Final = 1000  # `appuser` of apache/kafka
-# A controlled shutdown takes at most five minutes, then the logs are closed. It ends as soon as it is done.
+KAFKA_UID: Final = 1000  # `appuser` of the image apache/kafka
+# A controlled shutdown takes at most five minutes; closing the logs follows. The pod ends as soon as both are done.
 GRACE_SECONDS: Final = 330
 HOSTNAME_KEY: Final = "kubernetes.io/hostname"
 
 _LAYOUT: Final = Layout()
 LOOPBACK: Final = "127.0.0.1"
-# What may be written to a pod's own folders on the node: none of them grows by itself but a broker's metadata log, which Kafka holds to some hundred
-# megabytes. A pod that writes more is evicted by the kubelet before the node's disk is full.
+# Limit of a pod's folders on the node. Only a broker's metadata log grows, which Kafka limits to some hundred megabytes.
+# The kubelet evicts a pod that writes more, before the node's disk is full.
 _MOST: Final = {"disks": "64Mi", "handover": "128Mi", "tmp": "1Gi", "metadata": "16Gi"}
 _NO_PRIVILEGES: Final[dict[str, Any]] = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
 }
-# Kubernetes' own eviction would take a zone's brokers down after five minutes, past rule 2.
+# Without these, Kubernetes would evict the brokers of an unreachable zone after five minutes, without a check of min.insync.replicas.
 STANDING_TOLERATIONS: Final[tuple[dict[str, Any], ...]] = tuple(
     {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute"}
     for what in ("not-ready", "unreachable")
@@ -44,35 +44,35 @@ STANDING_TOLERATIONS: Final[tuple[dict[str, Any], ...]] = tuple(
 def broker_pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
     """The pod of one broker; its name is that of its KafkaBroker.
 
-    A disk in mode ``Placeholder`` has no volume in the pod: preflight puts a regular file where it would be.
+    A disk in mode ``Placeholder`` has no volume in the pod: preflight creates a regular file at its path.
     """
     return _pod(cluster, node)
 
 
 def controller_pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
-    """The pod of one controller; its only disk is called ``metadata``."""
+    """The pod of one controller; its only disk is ``metadata``."""
     if [disk.name for disk in node.disks] != [METADATA_DISK]:
-        raise ValueError(f"controller {node.node_id} has one disk, called {METADATA_DISK}")
+        raise ValueError(f"controller {node.node_id} must have exactly one disk, {METADATA_DISK}")
     return _pod(cluster, node)
 
 
 def spec_hash(cluster: ClusterInputs, node: NodeInputs) -> str:
-    """Hash over what a running pod must be remade for.
+    """Hash of everything whose change requires a new pod.
 
-    Left out are where the pod is scheduled, Spindle's image and the certificates (the next restart takes those), the
-    file systems' UUIDs (they become known while the pod waits for its clearance), and of a placeholder everything
-    but that it is one.
+    It excludes scheduling, Spindle's image and the certificates (the next restart applies them), the
+    file systems' UUIDs (they become known while the pod waits for its clearance), and all properties of a placeholder
+    except that it is one.
     """
     return _hash(_matters(cluster, node), 16)
 
 
 def spec_parts(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
-    """A hash of each part of what a pod is made from: what is to be told of a change is which part it is about."""
+    """Hash of each part of a pod, so that a message can name the part that changed."""
     return {part: _hash(value, 8) for part, value in _matters(cluster, node).items()}
 
 
 def config_hash(node: NodeInputs) -> str:
-    """Hash over all of a node's ``server.properties``, also what a running Kafka takes; only for a pod in which none runs."""
+    """Hash of all ``server.properties`` of a node, including dynamic ones; only for a pod in which Kafka does not run."""
     return _hash(node.server_properties, 16)
 
 
@@ -110,7 +110,7 @@ def kafka_image(cluster: ClusterInputs) -> str:
 
 
 def disks_annotation(disks: tuple[DiskInputs, ...]) -> str:
-    """What preflight is to find, as the text of the pod's annotation; fixed once the pod is made."""
+    """The disks that preflight must find, as text of the pod's annotation; fixed when the pod is created."""
     return json.dumps(
         [
             {"name": disk.name, "directoryId": disk.directory_id, "fsUuid": disk.fs_uuid, "mode": disk.mode}
@@ -210,7 +210,7 @@ def _budget(cluster: ClusterInputs, node: NodeInputs) -> str:
 
 
 def _resources(node: NodeInputs) -> dict[str, Any]:
-    """The user's resources over the defaults; where only a limit is given it is the request too, as Kubernetes has it."""
+    """The user's resources merged with the defaults; if only a limit is given, it is also the request, as in Kubernetes."""
     given = node.resources or {}
     requests, limits = dict(given.get("requests") or {}), dict(given.get("limits") or {})
     for key, value in jvm.REQUESTS[role_of(node)].items():
@@ -237,8 +237,8 @@ def _spindle(cluster: ClusterInputs, node: NodeInputs, container: str, command: 
 
 def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
     broker = role_of(node) == names.ROLE_BROKER
-    # Both only ask whether the JVM is there: a broker that recovers its logs for hours is well, and one that has
-    # lost its mind is a verdict for the operator, which can wait for other brokers first.
+    # Both probes only check whether the JVM runs: a broker that recovers its logs for hours is healthy. The operator handles a
+    # broker that runs but does not work, because it can wait for other brokers first.
     alive = _alive(cluster)
     ports = {"metrics": names.PORT_METRICS} if cluster.metrics else {}
     if broker:
@@ -253,7 +253,7 @@ def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
         "env": [
             {"name": "KAFKA_HEAP_OPTS", "value": jvm.heap_options(role_of(node), node.heap)},
             {"name": "KAFKA_OPTS", "value": " ".join(node.jvm_options)},
-            # The start script closes all config providers but these.
+            # The start script disallows all other config providers.
             *([{"name": names.ENV_PROVIDERS, "value": node.providers}] if node.providers else []),
         ],
         "ports": [{"name": port, "containerPort": number} for port, number in ports.items()],
@@ -281,7 +281,7 @@ def _alive(cluster: ClusterInputs) -> dict[str, Any]:
 
 
 def _mounts(node: NodeInputs, *, preflight: bool) -> list[dict[str, Any]]:
-    """Mounts of one container: the parents of the disks stand before the disks."""
+    """Mounts of one container; parents of disks come before the disks."""
     mounts: list[dict[str, Any]] = [
         {"name": "disks", "mountPath": _LAYOUT.disks_root},
         {"name": "metadata", "mountPath": _LAYOUT.metadata_dir},
@@ -302,7 +302,7 @@ def _mounts(node: NodeInputs, *, preflight: bool) -> list[dict[str, Any]]:
 
 
 def _mounted_disks(node: NodeInputs) -> list[DiskInputs]:
-    """Disks with a volume of their own below the disks' root."""
+    """Disks with a volume, which is mounted below the disks' root."""
     return [disk for disk in node.disks if disk.mode != PLACEHOLDER and disk.name != METADATA_DISK]
 
 
@@ -320,7 +320,7 @@ def _volumes(cluster: ClusterInputs, node: NodeInputs) -> list[dict[str, Any]]:
         empty("handover"),
         empty("tmp"),
         {"name": "config", "configMap": {"name": names.config_map(cluster.name, node.node_id)}},
-        # The group may read it: the files belong to root, and to the pod's fsGroup.
+        # Readable by the group: the files belong to root and the pod's fsGroup.
         {
             "name": "tls",
             "secret": {"secretName": names.tls_secret(cluster.name, node.node_id), "defaultMode": 0o440},

@@ -1,4 +1,4 @@
-"""What a changed KafkaCluster would bring about, before it is applied: what without a restart, what by a roll, who comes and goes."""
+"""The effects of a changed KafkaCluster before it is applied: which changes need a restart, and which brokers are added or removed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from spindle.cluster.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, fix
 
 RUNNING: Final = "without a restart"
 NEXT_START: Final = "at the next start of a broker"
-ROLL: Final = "by a roll"
+ROLL: Final = "by a rolling restart"
 STAYS: Final = "not reverted: Kafka keeps the value"
 FILLED: Final = "Spindle moves replicas to the new brokers"
-EMPTIED: Final = "Spindle first moves all replicas off the brokers that are removed, if the others have room"
+EMPTIED: Final = "Spindle first moves all replicas off the brokers to be removed, if the others have space"
 
-# Fields of the spec that all pods are made from.
+# Fields of the spec that affect all pods.
 _SHARED: Final = ("version", "image", "scheduling", "metrics")
 
 
 @dataclass(frozen=True)
 class PreviewChange:
-    """One thing that changes.
+    """One change.
 
     Attributes:
         what: a key of Kafka's configuration, or a field of the spec.
@@ -35,7 +35,7 @@ class PreviewChange:
 
 
 def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:
-    """What changes between two specs of a cluster: for its nodes that are there, and which brokers come and go."""
+    """The changes between two specs of a cluster: for its existing nodes, and the numbers of brokers."""
     changes = [
         PreviewChange(name, "all nodes", ROLL) for name in _SHARED if getattr(old, name) != getattr(new, name)
     ]
@@ -108,7 +108,7 @@ def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]
 
 
 def _node(spec: KafkaClusterSpec, heap: str | None, pool_config: Mapping[str, str]) -> config.NodeConfig:
-    """A node like any other: what tells one from another is the same in both specs."""
+    """An example node: settings that differ between nodes are the same in both specs."""
     return config.node_config(
         "cluster",
         "namespace",

@@ -1,4 +1,4 @@
-"""Metadata of the Secrets. What is in them is made at the edge and never enters the core."""
+"""Metadata of the Secrets. Their content is created at the edge and never enters the core."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,12 @@ from spindle.manifests.common import labels, owner_reference
 
 
 def secret_metadata(cluster: Mapping[str, Any], name: str, *, node_id: int | None = None) -> dict[str, Any]:
-    """Metadata of one of a KafkaCluster's Secrets; it goes with the cluster.
+    """Metadata of one of a KafkaCluster's Secrets, which is deleted with the cluster.
 
     Args:
         cluster: the KafkaCluster object.
         name: of the Secret.
-        node_id: the broker or controller whose certificate it holds; None for the CA and for clients.
+        node_id: the broker or controller whose certificate it contains; None for the CA and for clients.
     """
     owner, role = cluster["metadata"]["name"], None
     if node_id is not None:
@@ -27,10 +27,10 @@ def secret_metadata(cluster: Mapping[str, Any], name: str, *, node_id: int | Non
 
 
 def agent_metadata(cluster: Mapping[str, Any], agent_namespace: str) -> dict[str, Any]:
-    """Metadata of the ConfigMap with the certificates by which the agents reach a KafkaCluster's Kafka.
+    """Metadata of the ConfigMap with the certificates that agents use to connect to a KafkaCluster.
 
-    It has no owner, since an owner in another namespace counts as gone: who removes it is the operator, before the
-    KafkaCluster may go. The labels say whose it is.
+    It has no owner, because Kubernetes treats an owner in another namespace as deleted. The operator deletes it before it
+    removes the KafkaCluster's finalizer. The labels identify the KafkaCluster.
     """
     meta = cluster["metadata"]
     return {
@@ -41,7 +41,7 @@ def agent_metadata(cluster: Mapping[str, Any], agent_namespace: str) -> dict[str
 
 
 def user_secret_metadata(cluster: Mapping[str, Any], user: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Metadata of the Secret of a KafkaUser; it goes with the user.
+    """Metadata of the Secret of a KafkaUser, which is deleted with the user.
 
     Args:
         cluster: the KafkaCluster object.

@@ -1,7 +1,7 @@
-"""The Services: host names for controllers and brokers, the address that clients start from, and the ways from outside.
+"""The Services: host names for controllers and brokers, bootstrap addresses, and access from outside.
 
-All publish addresses that are not ready: readiness is for disruption budgets, not for traffic. A broker that lags must be
-reached to catch up, and Kafka's clients find out for themselves who leads what.
+All of them publish addresses that are not ready: readiness serves the disruption budgets, not traffic. A broker that lags must be
+reachable to catch up, and Kafka's clients find the leaders themselves.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ def _metrics_port(*, offered: bool) -> dict[str, int]:
 
 
 def bootstrap_service(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """One address for clients to start from; any broker answers."""
+    """The bootstrap address; any broker answers."""
     name = names.bootstrap_service(cluster["metadata"]["name"])
     return _service(cluster, name, names.ROLE_BROKER, {"client": names.PORT_CLIENT}, headless=False)
 
@@ -57,12 +57,12 @@ def bootstrap_service(cluster: Mapping[str, Any]) -> dict[str, Any]:
 def listener_service(
     cluster: Mapping[str, Any], listener: Listener, former: Iterable[int] = ()
 ) -> dict[str, Any]:
-    """One address for clients of an internal listener to start from; the brokers' own names lead on.
+    """The bootstrap address of an internal listener; clients then use the brokers' host names.
 
     Args:
         cluster: the KafkaCluster object.
-        listener: which one.
-        former: ports on which it is to be reached as well, since some brokers have them still.
+        listener: the listener.
+        former: additional ports, which some brokers still have.
     """
     name = names.listener_service(cluster["metadata"]["name"], listener.name)
     made = _service(cluster, name, names.ROLE_BROKER, {}, headless=False)
@@ -79,15 +79,15 @@ def broker_listener_service(
     port: int | None = None,
     former: Iterable[int] = (),
 ) -> dict[str, Any]:
-    """The way from outside to one broker's listener.
+    """Access from outside to one broker's listener.
 
-    By NodePort only the broker's own node answers: its address is what clients are told, and so none goes over another node.
+    With NodePort, only the broker's node answers: its address is the advertised one, so no traffic goes through another node.
 
     Args:
         cluster: the KafkaCluster object.
-        listener: which one.
+        listener: the listener.
         broker_id: of the broker.
-        port: the Service's own; None for the listener's.
+        port: of the Service; None for the listener's.
         former: as for `listener_service`.
     """
     owner = cluster["metadata"]["name"]
@@ -109,7 +109,7 @@ def broker_listener_service(
 
 
 def _ports(listener: Listener, port: int, former: Iterable[int]) -> list[dict[str, Any]]:
-    """A listener's ports. They lead to the port of that name, which differs between pods while brokers are restarted."""
+    """A listener's ports. They target the named port, whose number differs between pods during a rolling restart."""
     found = {listener.name: port} | {f"{listener.name}-{each}": each for each in sorted(set(former) - {port})}
     return [
         {"name": name, "port": number, "targetPort": listener.name, "protocol": "TCP"}

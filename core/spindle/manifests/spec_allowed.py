@@ -1,4 +1,4 @@
-"""What of a KafkaCluster's spec reaches beyond Kafka, each with the field that it stands in, and whether whoever may decide on it allows it."""
+"""Fields of a KafkaCluster's spec that affect more than Kafka, and whether the installation or the owner of the object allows their values."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from spindle.cluster.allowed_hadoop import loads as loads_class
 from spindle.manifests.spec_settings import RejectedSettings
 
 REASON: Final = "SpecNotAllowed"
-_SHOWN: Final = 200  # letters of a value
+_SHOWN: Final = 200  # characters of a value in a message
 
 
 @dataclass(frozen=True)
 class SharedObject:
-    """A Secret or claim that a spec names, as far as it is known whether it may be used.
+    """A Secret or claim that a spec refers to, and what is known of the permission to use it.
 
     Attributes:
         label: its label ``spindle.dev/usable-by``; None if it has none.
-        there: whether there is such a thing.
-        problem: why that could not be found out; empty if it could.
+        there: whether it exists.
+        problem: why this is unknown; empty if it is known.
     """
 
     label: str | None = None
@@ -32,11 +32,11 @@ class SharedObject:
 
 @dataclass(frozen=True)
 class Ask:
-    """One thing that a spec asks for and that is not allowed.
+    """One value of a spec that is not allowed.
 
     Attributes:
-        value: what stands there, to know it again when it is asked for anew.
-        unsure: whether it is only not known to be allowed, or not there.
+        value: the value, to recognise it in a later spec.
+        unsure: whether the permission is unknown or the object does not exist.
     """
 
     refused: RejectedSettings
@@ -45,12 +45,12 @@ class Ask:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes it the same in another spec."""
+        """Identifies the same value in another spec."""
         return (self.refused.field, self.refused.key, self.value)
 
 
 def named(spec: KafkaClusterSpec) -> tuple[tuple[str, str, str], ...]:
-    """The Secrets and claims of other owners that a spec names: kind, name, field."""
+    """The Secrets and claims of other owners that a spec refers to: kind, name, field."""
     rollup, source = spec.rebalance.rollup, spec.security.ca_secret
     found = [] if source is None else [("Secret", source, "spec.security.caSecret")]
     if rollup is not None and rollup.secret_name is not None:
@@ -67,14 +67,14 @@ def not_allowed(
     lent: Mapping[str, SharedObject],
     job_image: str = "",
 ) -> tuple[Ask, ...]:
-    """What of a spec is not allowed, by field and key.
+    """The values of a spec that are not allowed, sorted by field and key.
 
     Args:
         cluster: name of the KafkaCluster.
-        spec: what it asks for.
-        allowed: what whoever installed Spindle allows.
-        lent: ``Secret/name`` and ``PersistentVolumeClaim/name`` of what the spec names. What is missing is not known.
-        job_image: of the rebalance job as Spindle was installed; allowed in any case.
+        spec: its spec.
+        allowed: what the installation of Spindle allows.
+        lent: ``Secret/name`` and ``PersistentVolumeClaim/name`` of the objects that the spec refers to; missing ones are unknown.
+        job_image: the installation's image of the rebalance job; always allowed.
     """
     found = [*_images(spec, allowed, job_image), *_options(spec, allowed), *_annotations(spec, allowed)]
     found += [*_settings(spec, allowed), *_rollup(spec, allowed), *_lent(cluster, spec, lent), *_disks(spec)]
@@ -82,14 +82,14 @@ def not_allowed(
 
 
 def _disks(spec: KafkaClusterSpec) -> Iterator[Ask]:
-    """The definitions refuse it, too; but not of a spec from before, nor where they were not brought up to date."""
+    """The CRD rejects this, too, but not in an older spec or if the CRD was not updated."""
     count = sum(pool.replicas * pool.disks.count for pool in spec.broker_pools)
     if count > MAX_CLUSTER_DISKS:
         yield _ask(
             "spec.brokerPools",
             "disks",
             str(count),
-            f"its brokers have {count} disks together, and one KafkaCluster may have {MAX_CLUSTER_DISKS}: more would take too much of the operator's time from other clusters",
+            f"its brokers have {count} disks in total, and a KafkaCluster may have at most {MAX_CLUSTER_DISKS}: more would take too much of the operator's time from other clusters",
             "lower replicas or disks.count, or create a second KafkaCluster",
         )
 
@@ -103,7 +103,7 @@ def _images(spec: KafkaClusterSpec, allowed: Allowed, job_image: str) -> Iterato
                 "image",
                 image,
                 f"image {image[:_SHOWN]} is not among the images that the installation allows ({', '.join(allowed.images) or 'none'})",
-                "remove it, or have its repository added to the chart's value allow.images",
+                "remove it, or ask the administrator to add its repository to the chart's value allow.images",
             )
 
 
@@ -118,8 +118,8 @@ def _options(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
                     option[:64],
                     option,
                     f"JVM option {option[:_SHOWN]} is not allowed: some options open ports or files, load code or run commands "
-                    "in the process that has the broker's key",
-                    "remove it, or have it added to the chart's value allow.jvmOptions",
+                    "in the process that holds the broker's private key",
+                    "remove it, or ask the administrator to add it to the chart's value allow.jvmOptions",
                 )
 
 
@@ -131,8 +131,8 @@ def _annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
                     f"spec.listeners[{listener.name}].annotations",
                     key[:128],
                     value,
-                    f"annotation {key[:_SHOWN]} is not among those that the installation allows: load balancers are created with the rights of the cloud account",
-                    "remove it, or have it added to the chart's value allow.annotations",
+                    f"annotation {key[:_SHOWN]} is not among those that the installation allows: load balancers are created with the permissions of the cloud account",
+                    "remove it, or ask the administrator to add it to the chart's value allow.annotations",
                 )
 
 
@@ -171,7 +171,7 @@ def _rollup(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
 
 def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, SharedObject]) -> Iterator[Ask]:
     for kind, name, field in named(spec):
-        found = lent.get(f"{kind}/{name}", SharedObject(problem="it was not read"))
+        found = lent.get(f"{kind}/{name}", SharedObject(problem="it has not been read"))
         if not found.problem and rules.lent_to(found.label, cluster):
             continue
         wanted = rules.lender_label(cluster)
@@ -180,14 +180,14 @@ def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, SharedObject]
             if found.problem
             else f"this KafkaCluster may not use it, because its owner has not labelled it {wanted}"
             if found.there
-            else f"there is none yet, labelled {wanted}"
+            else f"it does not exist yet (it needs the label {wanted})"
         )
         yield _ask(
             field,
             name,
             name,
             f"{kind} {name}: {why}",
-            f"have its owner label it: kubectl label {kind.lower()} {name} {wanted} ({names.LABEL_USABLE}={names.ANYONE} for all of the "
+            f"ask its owner to label it: kubectl label {kind.lower()} {name} {wanted} ({names.LABEL_USABLE}={names.ANYONE} for all of the "
             "namespace's KafkaClusters); or remove it from the spec",
             unsure=bool(found.problem) or not found.there,
         )

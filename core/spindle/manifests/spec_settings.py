@@ -1,4 +1,4 @@
-"""The settings of Kafka that a KafkaCluster's spec carries, checked against the release that they are meant for, with the field that each stands in."""
+"""Checks the Kafka settings in a KafkaCluster's spec against the Kafka release, and names the field of each."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from spindle.cluster.settings_check import problems
 
 @dataclass(frozen=True, order=True)
 class RejectedSettings:
-    """One setting that Kafka would ignore or not start with, or a thing of the spec that is not allowed.
+    """One setting that Kafka would ignore or not start with, or a value of the spec that is not allowed.
 
     Attributes:
-        field: where it stands: ``spec.config``, or ``spec.brokerPools[main].config``.
+        field: for example ``spec.config``, or ``spec.brokerPools[main].config``.
         key: the setting.
         message: what is wrong, a clause that begins with the key.
-        way_out: what to write instead, a clause in the imperative.
-        reason: of the wait that tells it.
+        way_out: how to correct it, a clause in the imperative.
+        reason: of the waiting entry that reports it.
     """
 
     field: str
@@ -29,9 +29,9 @@ class RejectedSettings:
 
 
 def refused_settings(spec: KafkaClusterSpec, version: str) -> tuple[RejectedSettings, ...]:
-    """What of a spec's settings a Kafka release would not take, of every place where a spec has such; by field and key.
+    """The settings anywhere in a spec that a Kafka release would not accept, sorted by field and key.
 
-    The release is given, since a cluster may have to stay with the one that it runs. Of one that is not supported nothing is said.
+    The release is an argument, since a cluster may have to stay with the release that it runs. For an unsupported release, the result is empty.
     """
     pools = tuple((pool.name, pool.jvm.heap, _items(pool.config)) for pool in spec.broker_pools)
     brokers = sum(pool.replicas for pool in spec.broker_pools)
@@ -60,7 +60,7 @@ def _refused(
 def _of_controllers(
     cluster: dict[str, str], heap: str | None, brokers: int, version: str
 ) -> Iterator[RejectedSettings]:
-    """The settings of the cluster as the controllers have them; they concern every broker, too."""
+    """The cluster's settings as the controllers have them; they apply to all brokers, too."""
     around = config.controller_settings(_node(cluster, heap, {}, brokers))
     for problem in problems(cluster, version, around):
         yield RejectedSettings("spec.config", problem.key, problem.message, problem.way_out)
@@ -69,7 +69,7 @@ def _of_controllers(
 def _of_pool(
     cluster: dict[str, str], name: str, heap: str | None, own: dict[str, str], brokers: int, version: str
 ) -> Iterator[RejectedSettings]:
-    """The pool's own over those of the cluster, and those of the cluster with what the pool's heap makes of Spindle's defaults."""
+    """The cluster's settings, overridden by the pool's, with the defaults that Spindle computes from the pool's heap."""
     for field, asked, pool in (("spec.config", cluster, {}), (f"spec.brokerPools[{name}].config", own, own)):
         around = config.broker_settings(_node(cluster, heap, pool, brokers), rack=None)
         for problem in problems(asked, version, around):
@@ -77,7 +77,7 @@ def _of_pool(
 
 
 def _node(cluster: dict[str, str], heap: str | None, own: dict[str, str], brokers: int) -> config.NodeConfig:
-    """A node like any other: what tells one from another is Spindle's own."""
+    """An example node: the settings that differ between nodes are Spindle's."""
     return config.node_config(
         "cluster", "namespace", 0, controllers=(), brokers=brokers, config=cluster, pool_config=own, heap=heap
     )
