@@ -53,8 +53,9 @@ def broker_budget(cluster: Mapping[str, Any], brokers: int, max_unavailable: int
 
 
 def drain_budget(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """The drain budget: brokers that a drain of their zone may evict together. It has no minimum, because Spindle adds a broker only if
-    "no restart below min.insync.replicas" (`docs/safety.md`, rule 2) allows it.
+    """The drain budget: brokers that a drain of their zone may evict together.
+
+    It has no minimum, because Spindle adds a broker only if "no restart below min.insync.replicas" (`docs/safety.md`, rule 2) allows it.
     """
     name = names.drain_budget(cluster["metadata"]["name"])
     return budget(cluster, name, names.ROLE_BROKER, 0)

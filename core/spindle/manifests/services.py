@@ -27,14 +27,14 @@ def services(cluster: Mapping[str, Any], *, metrics: bool = True) -> tuple[dict[
 
 
 def controllers_service(cluster: Mapping[str, Any], *, metrics: bool = True) -> dict[str, Any]:
-    """Headless: the controllers' host names."""
+    """Headless Service for the controllers' host names."""
     name = names.controllers_service(cluster["metadata"]["name"])
     ports = {"controller": names.PORT_CONTROLLER, **_metrics_port(offered=metrics)}
     return _service(cluster, name, names.ROLE_CONTROLLER, ports, headless=True)
 
 
 def brokers_service(cluster: Mapping[str, Any], *, metrics: bool = True) -> dict[str, Any]:
-    """Headless: the brokers' host names, which their listeners advertise."""
+    """Headless Service for the brokers' host names, which their listeners advertise."""
     name = names.brokers_service(cluster["metadata"]["name"])
     ports = {
         "replication": names.PORT_REPLICATION,
