@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -17,7 +18,7 @@ from spindle.cluster import names
 from spindle.cluster.allowed import Allowed
 from spindle.reconcile import objects
 from spindle.reconcile.certificates import FOLLOWING, FORMER
-from spindle.reconcile.pools import recorded_spec
+from spindle.reconcile.pools import parse_spec, recorded_spec
 from spindle.reconcile.snapshot import AgentCertificates, Certificate, ClusterSnapshot, SecretView
 from spindle.reconcile.steps.name_conflicts import REASONS
 from spindle.reconcile.steps.security import ANN_GRANTED
@@ -56,6 +57,7 @@ log = logging.getLogger(__name__)
 _ENTROPY: Final = 32
 # Bytes of all lists of one namespace in one observation; a cluster with the maximum number of disks needs about half.
 _LOOK: Final = 96 << 20
+_CERTIFICATES: Final = 2048  # cached certificates, which take longer to parse than to look up
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ def _specs(cluster: Json, config_maps: Sequence[Json]) -> list[KafkaClusterSpec]
     record = next((found for found in config_maps if found["metadata"]["name"] == wanted), None)
     found = [recorded_spec(record, str(meta.get("uid", "")))]
     try:
-        found.insert(0, KafkaClusterSpec.model_validate(cluster.get("spec") or {}))
+        found.insert(0, parse_spec(cluster.get("spec") or {}))
     except ValidationError:
         log.debug("the spec of %s cannot be parsed", meta["name"])
     return [spec for spec in found if spec is not None]
@@ -331,9 +333,14 @@ def certificates_view(config_map: Mapping[str, Any]) -> AgentCertificates:
     return AgentCertificates(config_map["metadata"], held, _trust(name, bundle))
 
 
+@lru_cache(maxsize=_CERTIFICATES)
+def _described(pem: bytes, bundle: bytes | None) -> Certificate:
+    return ca.describe(pem, bundle)
+
+
 def _certificate(secret: str, pem: bytes | None, bundle: bytes | None) -> Certificate | None:
     try:
-        return ca.describe(pem, bundle) if pem else None
+        return _described(pem, bundle) if pem else None
     except ValueError:
         log.warning("%s holds a certificate that cannot be read", secret)
         return None

@@ -75,6 +75,7 @@ def node_config(
     config: Mapping[str, str] | None = None,
     pool_config: Mapping[str, str] | None = None,
     heap: str | None = None,
+    listeners: tuple[BrokerListener, ...] = (),
     static_quorum: bool = False,
 ) -> NodeConfig:
     """The inputs of a node that runs in Kubernetes, its hosts named as its Services name them.
@@ -89,6 +90,7 @@ def node_config(
         config=config or {},
         pool_config=pool_config or {},
         heap=heap,
+        listeners=listeners,
         static_quorum=static_quorum,
     )
 

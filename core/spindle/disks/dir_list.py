@@ -8,7 +8,10 @@ recovered from its claims does not start without a disk: the list with the highe
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
+
+_PARSED: Final = 4096  # cached texts: a list rarely changes
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ def read_list(document: object) -> DirList:
     return DirList(generation, found) if generation > 0 else NO_LIST
 
 
+@lru_cache(maxsize=_PARSED)
 def parse_list(text: str | None) -> DirList:
     """A list from its text; `NO_LIST` if there is none, or it is not valid."""
     try:
@@ -64,4 +68,7 @@ def parse_list(text: str | None) -> DirList:
 
 def newest(lists: Iterable[DirList]) -> DirList:
     """The list with the highest generation; of several, the longest, because an extra dir does less harm than a missing one."""
-    return max(lists, key=lambda each: (each.generation, len(each.dirs), each.text()), default=NO_LIST)
+    found = [each for each in lists if each]
+    if len(found) < 2:  # nearly always
+        return found[0] if found else NO_LIST
+    return max(found, key=lambda each: (each.generation, len(each.dirs), each.text()))

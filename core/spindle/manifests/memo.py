@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
-MemoResult = TypeVar("MemoResult", str, bool)
+MemoResult = TypeVar("MemoResult")
 _DIGEST_BYTES: Final = 20
 # Version 2 writes equal data as equal bytes; later versions also write object identity.
 _MARSHAL_VERSION: Final = 2
@@ -14,6 +14,8 @@ _MARSHAL_VERSION: Final = 2
 
 def by_content(most: int) -> Callable[[Callable[..., MemoResult]], Callable[..., MemoResult]]:
     """Cache up to this many results of a pure function whose positional arguments are JSON-like data.
+
+    All callers share a result: do not modify it. None is not cached.
 
     The key is a digest of the exact content of the arguments, including types and order, so ``1`` and ``True`` differ. Calls with
     objects of other classes are computed each time. A full cache is cleared.

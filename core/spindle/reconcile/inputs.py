@@ -1,13 +1,17 @@
 """From a state to the inputs of the pod builders."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final
 
+from spindle.api.cluster import BrokerPool
 from spindle.cluster import config, names
 from spindle.cluster.allowed import providers_in_use
 from spindle.cluster.dynamic_config import fixed
 from spindle.cluster.layout import METADATA_DISK
+from spindle.cluster.listeners import BrokerListener
 from spindle.disks.dir_list import NO_LIST, DirList, read_list
 from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER
 from spindle.manifests.identity import NodeIdentity
@@ -23,7 +27,26 @@ from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.upgrade import version_to_run
 from spindle.rolling.starts import grace_seconds
 
-_Made = TypeVar("_Made")
+_PROPERTIES: Final = 2048  # cached configurations of nodes: they change when a user changes them
+
+Settings = tuple[tuple[str, str], ...]  # key and value
+
+
+@dataclass(frozen=True)
+class Properties:
+    """The configuration of one node.
+
+    Attributes:
+        settings: its ``server.properties`` without ``log.dirs``.
+        text: the same as text.
+        fixed: those for which a running node has to restart, as text.
+        providers: see `NodeInputs.providers`.
+    """
+
+    settings: Mapping[str, str]
+    text: str
+    fixed: str
+    providers: str
 
 
 def cluster_inputs(state: ClusterState, identity: NodeIdentity) -> ClusterInputs:
@@ -49,22 +72,7 @@ def cluster_inputs(state: ClusterState, identity: NodeIdentity) -> ClusterInputs
 
 def broker_inputs(state: ClusterState, broker: SnapshotObject) -> NodeInputs | None:
     """Inputs of one broker's pod; None if its pool is no longer in the spec."""
-    return _once(state, broker, state.inputs, _broker_inputs)
-
-
-def _once(
-    state: ClusterState,
-    broker: SnapshotObject,
-    made: dict[int, _Made],
-    make: Callable[[ClusterState, SnapshotObject], _Made],
-) -> _Made:
-    """Results per broker record, computed once in a pass; for a record that is not the pass's own, each time."""
-    node_id = int(broker["spec"]["id"])
-    if state.brokers.get(node_id) is not broker:
-        return make(state, broker)
-    if node_id not in made:
-        made[node_id] = make(state, broker)
-    return made[node_id]
+    return state.once(broker, state.inputs, _broker_inputs)
 
 
 def next_inputs(state: ClusterState, broker: SnapshotObject) -> NodeInputs | None:
@@ -98,12 +106,12 @@ def _broker_inputs(
         beside = DiskInputs(name=names.PLACEHOLDER_DIR, claim="", directory_id="", mode=PLACEHOLDER)
         disks = (*disks, beside)
     bound = any(objects.bound_volume(claim) for disk in disks if (claim := state.claims.get(disk.claim)))
-    settings = broker_settings(state, broker) or {}
     listeners = listeners_of(state, broker)
+    properties = _broker_properties(state, node_id, pool, listeners, rack)
     return NodeInputs(
         node_id=node_id,
-        server_properties=config.render(settings),
-        fixed_properties=config.render(fixed(settings, own=pool.config)),
+        server_properties=properties.text,
+        fixed_properties=properties.fixed,
         disks=disks,
         resources=pool.resources.to_dict(),
         heap=pool.jvm.heap,
@@ -116,7 +124,7 @@ def _broker_inputs(
             each.name: each.type for each in state.spec.listeners if each.name in {d.name for d in listeners}
         },
         certificate=_certificate(state, node_id),
-        providers=providers_in_use(settings),
+        providers=properties.providers,
         log_dirs=found.text() if (found := list_of(state, broker)) else "",
         look_at=tuple(sorted(look_at)),
     )
@@ -150,17 +158,11 @@ def _may_hold(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, An
 
 def broker_settings(state: ClusterState, broker: SnapshotObject) -> Mapping[str, str] | None:
     """A broker's ``server.properties`` without ``log.dirs``; None if its pool is no longer in the spec."""
-    return _once(state, broker, state.settings, _broker_settings)
-
-
-def _broker_settings(state: ClusterState, broker: SnapshotObject) -> Mapping[str, str] | None:
-    pool = state.pool_of(broker)
+    pool, spec = state.pool_of(broker), broker["spec"]
     if pool is None:
         return None
-    node = _node_config(state, int(broker["spec"]["id"]), pool.jvm.heap, pool_config=pool.config)
-    return config.broker_settings(
-        replace(node, listeners=listeners_of(state, broker)), rack=broker["spec"].get("rack")
-    )
+    listeners = listeners_of(state, broker)
+    return _broker_properties(state, int(spec["id"]), pool, listeners, spec.get("rack")).settings
 
 
 def controller_inputs(state: ClusterState, node_id: int) -> NodeInputs | None:
@@ -178,11 +180,11 @@ def _controller_inputs(state: ClusterState, node_id: int) -> NodeInputs | None:
     controllers = state.spec.controllers
     zone = objects.annotation(claim, names.ANN_RACK)
     unbound = zone and not objects.bound_volume(claim)
-    settings = config.controller_settings(_node_config(state, node_id, controllers.jvm.heap))
+    properties = _properties(*_shared(state), node_id, controllers.jvm.heap, None)
     return NodeInputs(
         node_id=node_id,
-        server_properties=config.render(settings),
-        fixed_properties=config.render(fixed(settings)),
+        server_properties=properties.text,
+        fixed_properties=properties.fixed,
         disks=(
             DiskInputs(
                 name=METADATA_DISK,
@@ -197,7 +199,7 @@ def _controller_inputs(state: ClusterState, node_id: int) -> NodeInputs | None:
         zone=Zone(topology_key=state.spec.racks.topology_key, value=zone) if zone and unbound else None,
         avoid=avoided_nodes(state, node_id),
         certificate=_certificate(state, node_id),
-        providers=providers_in_use(settings),
+        providers=properties.providers,
     )
 
 
@@ -223,17 +225,55 @@ def disks_of(broker: SnapshotObject) -> list[dict[str, Any]]:
     return sorted((dict(disk) for disk in disks), key=lambda disk: (len(disk["name"]), disk["name"]))
 
 
-def _node_config(
-    state: ClusterState, node_id: int, heap: str | None, pool_config: Mapping[str, str] | None = None
-) -> config.NodeConfig:
-    return config.node_config(
-        state.name,
-        state.namespace,
+def _broker_properties(
+    state: ClusterState,
+    node_id: int,
+    pool: BrokerPool,
+    listeners: tuple[BrokerListener, ...],
+    rack: str | None,
+) -> Properties:
+    own = tuple(pool.config.items())
+    return _properties(*_shared(state), node_id, pool.jvm.heap, own, listeners, rack)
+
+
+def _shared(state: ClusterState) -> tuple[str, str, tuple[int, ...], int, Settings, bool]:
+    """The arguments of `_properties` that are the same for all nodes."""
+    static = state.known_identity is not None and state.known_identity.static
+    asked = tuple(state.spec.config.items())
+    return state.name, state.namespace, state.named_controllers, state.broker_count, asked, static
+
+
+@lru_cache(maxsize=_PROPERTIES)
+def _properties(
+    cluster: str,
+    namespace: str,
+    controllers: tuple[int, ...],
+    brokers: int,
+    asked: Settings,
+    static: bool,
+    node_id: int,
+    heap: str | None,
+    own: Settings | None,
+    listeners: tuple[BrokerListener, ...] = (),
+    rack: str | None = None,
+) -> Properties:
+    """The configuration of a broker, or of a controller if ``own``, the settings of a broker's pool, is None."""
+    node = config.node_config(
+        cluster,
+        namespace,
         node_id,
-        controllers=state.named_controllers,
-        brokers=state.broker_count,
-        config=state.spec.config,
-        pool_config=pool_config,
+        controllers=controllers,
+        brokers=brokers,
+        config=dict(asked),
+        pool_config=dict(own or ()),
         heap=heap,
-        static_quorum=state.known_identity is not None and state.known_identity.static,
+        listeners=listeners,
+        static_quorum=static,
+    )
+    made = config.controller_settings(node) if own is None else config.broker_settings(node, rack=rack)
+    return Properties(
+        settings=MappingProxyType(made),
+        text=config.render(made),
+        fixed=config.render(fixed(made, own=node.pool_config)),
+        providers=providers_in_use(made),
     )

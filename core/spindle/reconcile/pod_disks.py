@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from spindle.cluster import names
 from spindle.disks import facts
 from spindle.reconcile import objects
 from spindle.reconcile.snapshot import SnapshotObject
+
+_PARSED: Final = 4096  # cached annotations: that of a pod does not change
 
 
 def mode_in(pod: SnapshotObject | None, disk: str) -> str | None:
@@ -36,6 +39,12 @@ def another_in(pod: SnapshotObject | None, disk: str, directory_id: object) -> b
 
 def _entry(pod: SnapshotObject, disk: str) -> Mapping[str, Any] | None:
     """A disk's entry in the annotation; raises ValueError, KeyError, TypeError or AttributeError if it cannot be parsed."""
-    named = json.loads(objects.annotation(pod, names.ANN_DISKS) or "[]")
+    named = _parsed(objects.annotation(pod, names.ANN_DISKS) or "[]")
     found: Mapping[str, Any] | None = next((d for d in named if d["name"] == disk), None)
     return found
+
+
+@lru_cache(maxsize=_PARSED)
+def _parsed(text: str) -> Any:
+    """The parsed annotation; shared by all callers, so it must not be modified."""
+    return json.loads(text)

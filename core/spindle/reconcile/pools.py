@@ -4,6 +4,8 @@ The ConfigMap also has the whole spec that was applied last, for the time in whi
 """
 
 import json
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -11,18 +13,37 @@ from pydantic import ValidationError
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import names
 from spindle.manifests.common import labels
+from spindle.manifests.memo import by_content
 from spindle.reconcile.snapshot import SnapshotObject
 
 _ACCEPTED: Final = "_accepted"  # not a valid name of a pool, which has lower-case letters, digits and dashes
+_PARSED: Final = 256  # cached specs and pools: they change only when a user changes them
+
+
+@by_content(_PARSED)
+def parse_spec(raw: Mapping[str, Any]) -> KafkaClusterSpec:
+    """The spec of a KafkaCluster.
+
+    Raises:
+        pydantic.ValidationError: this version cannot parse it.
+    """
+    return KafkaClusterSpec.model_validate(raw)
 
 
 def recorded_spec(record: SnapshotObject | None, uid: str) -> KafkaClusterSpec | None:
     """The last applied spec of a KafkaCluster (by UID); None if none is on record that this version can parse."""
     try:
-        found = json.loads(((record or {}).get("data") or {})[_ACCEPTED])
-        return KafkaClusterSpec.model_validate(found["spec"]) if found["uid"] == uid else None
+        on_record, spec = _accepted(((record or {}).get("data") or {})[_ACCEPTED])
     except (KeyError, ValueError, TypeError, ValidationError):
         return None
+    return spec if on_record == uid else None
+
+
+@lru_cache(maxsize=_PARSED)
+def _accepted(text: str) -> tuple[str, KafkaClusterSpec]:
+    """UID and spec of the KafkaCluster on record."""
+    found = json.loads(text)
+    return found["uid"], KafkaClusterSpec.model_validate(found["spec"])
 
 
 def recorded_pools(record: SnapshotObject | None) -> dict[str, BrokerPool]:
@@ -32,10 +53,15 @@ def recorded_pools(record: SnapshotObject | None) -> dict[str, BrokerPool]:
         if name == _ACCEPTED:
             continue
         try:
-            found[str(name)] = BrokerPool.model_validate(json.loads(text))
+            found[str(name)] = _pool(text)
         except (ValueError, TypeError, ValidationError):
             continue
     return found
+
+
+@lru_cache(maxsize=_PARSED)
+def _pool(text: str) -> BrokerPool:
+    return BrokerPool.model_validate(json.loads(text))
 
 
 def pools_map(

@@ -31,6 +31,10 @@ def is_stale(state: ClusterState, broker: SnapshotObject) -> bool:
 
 def given_out(state: ClusterState, broker: SnapshotObject) -> DirList:
     """The newest list on a broker's claims, or on its disks as its pod inspected them."""
+    return state.once(broker, state.given_out, _given_out)
+
+
+def _given_out(state: ClusterState, broker: SnapshotObject) -> DirList:
     told = {_carried(state.claims, disk["claim"]) for disk in broker["spec"].get("disks") or ()}
     pod = state.pods.get(int(broker["spec"]["id"]))
     # Preflight starts no Kafka without a dir that is on a newer list.

@@ -1,25 +1,29 @@
 """A snapshot, indexed: what belongs to which broker, controller and disk."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.cluster import names
 from spindle.cluster.view import KafkaView
 from spindle.cluster.waiting import Waiting
+from spindle.disks.dir_list import DirList
 from spindle.manifests.identity import IdentityError, NodeIdentity, parse_identity
 from spindle.manifests.inputs import NodeInputs
 from spindle.manifests.spec_settings import RejectedSettings
 from spindle.quorum.decide import SIZES
 from spindle.reconcile import objects
 from spindle.reconcile.ownership import NameConflict, OwnerKey, ours_only
-from spindle.reconcile.pools import recorded_pools
+from spindle.reconcile.pools import parse_spec, recorded_pools
 from spindle.reconcile.snapshot import ClusterSnapshot, SecretView, SnapshotObject
 from spindle.reconcile.times import seconds
 from spindle.reported_text import clipped_report
+from spindle.rolling.brokers import RestartSafety
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class ClusterState:
         tolerated: settings of the spec in effect that are not allowed and stay because they were in use before.
         taken: objects of others under names that we need; of the snapshot's lists only claims still contain them.
         inputs: inputs of pods by node id, as far as this pass has computed them.
-        settings: contents of brokers' ``server.properties``, likewise.
+        given_out: newest lists of log dirs outside of the brokers' records, likewise.
     """
 
     snap: ClusterSnapshot
@@ -62,9 +66,7 @@ class ClusterState:
     version_refused: Waiting | None = None
     taken: Mapping[OwnerKey, NameConflict] = field(default_factory=dict)
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
-    settings: dict[int, Mapping[str, str] | None] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    given_out: dict[int, DirList] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def cluster(self) -> SnapshotObject:
@@ -116,6 +118,20 @@ class ClusterState:
         """``status.takingDown``."""
         return tuple(self.status.get("takingDown") or ())
 
+    def once(
+        self,
+        broker: SnapshotObject,
+        made: dict[int, _Made],
+        make: Callable[["ClusterState", SnapshotObject], _Made],
+    ) -> _Made:
+        """Results per broker record, computed once in a pass; for a record that is not the pass's own, each time."""
+        node_id = int(broker["spec"]["id"])
+        if self.brokers.get(node_id) is not broker:
+            return make(self, broker)
+        if node_id not in made:
+            made[node_id] = make(self, broker)
+        return made[node_id]
+
     def waited(self, key: tuple[str, str, str]) -> float:
         """Seconds for which an action has been held back on an object for a reason, by the status."""
         for entry in self.status.get("waiting") or ():
@@ -151,6 +167,19 @@ class ClusterState:
         if partitions is None:
             return None
         return Counter(broker for partition in partitions for broker in set(partition.replicas))
+
+    @cached_property
+    def restart_safety(self) -> RestartSafety:
+        """Kafka's view, indexed for the question which brokers may be taken down."""
+        return RestartSafety(self.kafka)
+
+    @cached_property
+    def node_by_host(self) -> Mapping[str, str]:
+        """Host name of a node, as volumes refer to it → name of the node."""
+        return {
+            objects.labels(node).get("kubernetes.io/hostname", name): name
+            for name, node in self.nodes.items()
+        }
 
     @cached_property
     def born(self) -> bool:
@@ -191,7 +220,7 @@ def read_state(snap: ClusterSnapshot, now: float) -> ClusterState:
     record = maps.get(names.identity_map(cluster))
     pods = {objects.node_id_of(cluster, objects.name(pod)): pod for pod in snap.pods}
     brokers = {(b.get("spec") or {}).get("id"): b for b in snap.brokers}
-    spec = KafkaClusterSpec.model_validate(snap.cluster.get("spec") or {})
+    spec = parse_spec(snap.cluster.get("spec") or {})
     there = {pool.name for pool in spec.broker_pools}
     former = recorded_pools(maps.get(names.pools_map(cluster)))
     return ClusterState(

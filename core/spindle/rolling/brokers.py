@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
+from copy import copy
 from functools import cache
 
 from spindle.cluster.view import Broker, KafkaView, Partition
@@ -40,7 +41,7 @@ class RestartSafety:
             before: (topic, partition) → its intended assignment, where Spindle itself temporarily dropped replicas.
         """
         self._view = view
-        self._before: Mapping[TopicPartition, tuple[int, ...]] = before or {}
+        self.before: Mapping[TopicPartition, tuple[int, ...]] = before or {}
         self._unknown = _what_is_unknown(view)
         self._brokers: Mapping[int, Broker] = view.brokers or {}
         self._in_isr: dict[int, list[Partition]] = defaultdict(list)
@@ -55,6 +56,12 @@ class RestartSafety:
                 if broker_id not in partition.isr and broker_id not in partition.adding:
                     self._lagging[broker_id].append(partition)
         self._live = cache(self._read_live)
+
+    def meaning(self, before: Mapping[TopicPartition, tuple[int, ...]] | None) -> "RestartSafety":
+        """The same view, without indexing it again, for other intended assignments (``before``)."""
+        other = copy(self)
+        other.before = before or {}
+        return other
 
     def may_go_down(self, broker_id: int, down: AbstractSet[int] = frozenset()) -> RestartVerdict:
         """Whether a broker may be taken down now.
@@ -103,7 +110,7 @@ class RestartSafety:
             min_isr = (self._view.min_isr or {}).get(p.topic)
             if p.name not in named or min_isr is None:
                 continue
-            members = {*p.replicas, *self._before.get((p.topic, p.index), ())} - {broker_id}
+            members = {*p.replicas, *self.before.get((p.topic, p.index), ())} - {broker_id}
             able = {b for b in set(p.replicas) & members - down if b in p.adding or self._holds(b, p)}
             missing = frozenset(members - able)
             needs = len(missing) if all_back else min_isr - len(able)
@@ -182,7 +189,7 @@ class RestartSafety:
 
     def _meant(self, partition: Partition) -> int:
         """Intended number of replicas of a partition: more than its assignment while Spindle has temporarily dropped some."""
-        return max(partition.recorded_rf, len(self._before.get((partition.topic, partition.index), ())))
+        return max(partition.recorded_rf, len(self.before.get((partition.topic, partition.index), ())))
 
     def _keeps(self, partition: Partition, min_isr: int, down: AbstractSet[int]) -> bool:
         """Whether the partition keeps min.insync.replicas without these brokers, however its reassignment ends."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 from spindle.api import quantity
@@ -70,6 +71,7 @@ class DiskBounds:
         return next((level for level in self.steps if level.level >= lowest), self.steps[-1])
 
 
+@lru_cache(maxsize=1024)
 def disk_bounds(
     capacity: int, thresholds: Thresholds, actions: LastResortActions | None = None
 ) -> DiskBounds:

@@ -34,7 +34,7 @@ def broker_statuses(
     fills: Mapping[tuple[int, str], DiskUsage],
 ) -> dict[str, dict[str, Any]]:
     """KafkaBroker name → status."""
-    rolling = RestartSafety(state.kafka)
+    rolling = state.restart_safety
     return {
         objects.name(broker): _status(state, broker, rolling, states, fills)
         for broker in state.brokers.values()

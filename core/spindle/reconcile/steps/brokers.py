@@ -210,10 +210,7 @@ def node_of_volumes(state: ClusterState, broker: SnapshotObject) -> str | None:
 def node_of_volume(state: ClusterState, volume: SnapshotObject | None) -> str | None:
     """The node that a volume is pinned to; None if it is pinned to none or to several."""
     host = objects.pinned_to(volume) if volume is not None else None
-    hosts = {
-        objects.labels(node).get("kubernetes.io/hostname", name): name for name, node in state.nodes.items()
-    }
-    return hosts.get(host or "")
+    return state.node_by_host.get(host or "")
 
 
 def _record_locations(state: ClusterState, records: BrokerRecords) -> None:

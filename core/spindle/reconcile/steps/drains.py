@@ -19,7 +19,6 @@ from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.unavailable import evicted_for_drain, on_closed_node, unavailable
-from spindle.rolling.brokers import RestartSafety
 from spindle.rolling.drains import Drain, DrainCandidate, next_to_drain
 from spindle.rolling.verdict import RestartVerdict
 
@@ -64,7 +63,7 @@ def _drain(state: ClusterState, before: Mapping[tuple[str, int], tuple[int, ...]
     residents = [_resident(state, i, broker) for i, broker in state.brokers.items()]
     if not any(each.closed for each in residents):
         return Drain()
-    rolling, gone = RestartSafety(state.kafka, before), unavailable(state)
+    rolling, gone = state.restart_safety.meaning(before), unavailable(state)
 
     def ask(node_id: int, going: frozenset[int]) -> RestartVerdict:
         return rolling.may_go_down(node_id, (gone | going) - {node_id})

@@ -76,7 +76,7 @@ def reconcile_evictions(
         blocked_drops: brokers with failed disks whose replicas cannot be dropped for now, and why.
     """
     kept = current_records(state)
-    rolling = RestartPolicy(RestartSafety(state.kafka, before), refused or {})
+    rolling = RestartPolicy(state.restart_safety.meaning(before), refused or {})
     gone = unavailable_with(state, kept) | given
     fenced = _fenced(state, kept, fences)
     now = {int(mark["nodeId"]) for mark in fenced} | {

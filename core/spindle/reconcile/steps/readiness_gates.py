@@ -6,7 +6,6 @@ from spindle.reconcile.actions import SetPodCondition
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.services import budget_counts_too_few
-from spindle.rolling.brokers import RestartSafety
 from spindle.rolling.controllers import controller_in_sync
 
 
@@ -15,7 +14,7 @@ def reconcile_gates(state: ClusterState, builder: PlanBuilder) -> None:
 
     A broker that has just joined becomes ready only when the PodDisruptionBudget already counts it: else two could be evicted in between.
     """
-    rolling = RestartSafety(state.kafka)
+    rolling = state.restart_safety
     too_few = budget_counts_too_few(state)
     for node_id, pod in state.pods.items():
         if objects.deleting(pod) or objects.is_over(pod):
