@@ -24,7 +24,7 @@ class Reach:
         if not callable(original):
             self.reached.add(mutant)  # a constant: nobody can tell whether it was asked
             return original
-        acts = "builder" in inspect.signature(original).parameters
+        acts = "builder" in inspect.signature(original).parameters or inspect.iscoroutinefunction(original)
 
         @wraps(original)
         def watched(*args: Any, **kwargs: Any) -> Any:

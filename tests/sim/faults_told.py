@@ -1,7 +1,7 @@
 """Troubles of kept lives alone: random lives never have them, since another kind would change all lives that are known by their seeds."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from spindle.cluster import names
@@ -145,7 +145,7 @@ def strangers_come(hand: "Hand") -> End:
         "resources": {"requests": {"storage": "1Gi"}},
     }
     rebalance = {"cluster": SAMPLE, "inputHash": "b" * 64, "expires": stamp(START + 1e6), "moves": []}
-    made: list[tuple[str, str, str, Mapping[str, str], Mapping[str, Any]]] = [
+    made: list[tuple[str, str, str, dict[str, str], Json]] = [
         (
             "v1",
             "PersistentVolumeClaim",
