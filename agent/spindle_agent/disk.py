@@ -268,12 +268,12 @@ class Disk:
         """The most severe result of checks and writes."""
         checked, probed = self.glanced, self.probed
         if checked is not None and checked.errno:
-            return Probe.error(checked.errno, "look", os.strerror(checked.errno), checked.at)
+            return Probe.error(checked.errno, "check", os.strerror(checked.errno), checked.at)
         if self._began is not None:
             return Probe.pending(self._began, "write")
         heard = checked.at if checked is not None else self._started
         if now - heard > _SILENT:
-            return Probe.pending(heard, "look")
+            return Probe.pending(heard, "check")
         if probed is None or checked is None or not checked.readable:
             return Probe()
         if probed.wrong:

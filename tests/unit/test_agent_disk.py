@@ -158,7 +158,7 @@ def test_a_worker_that_falls_silent_is_a_hung_disk() -> None:
         one.assess(Latency(quiet=float(second)), float(second), TUNING)
 
     assert (entry(one)["verdict"], entry(one)["reason"]) == ("Failed", "IOHung")
-    assert "look" in entry(one)["message"]
+    assert "a check has been pending" in entry(one)["message"]
 
 
 def test_what_kafka_says_counts_for_a_disk_in_use() -> None:

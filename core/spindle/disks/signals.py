@@ -57,7 +57,7 @@ class Probe:
         at: when it returned. Rounds may be more frequent than probes: only another probe confirms an error, not the same
             result again. None if each round has its own probe.
         errno: of the error.
-        doing: what failed or is pending: ``write``, ``fsync``, ``read``, ``look``.
+        doing: what failed or is pending: ``write``, ``fsync``, ``read``, ``check``.
         text: the error as text.
     """
 

@@ -17,6 +17,7 @@ REPAIR: Final = "repair"
 EVACUATE: Final = "evacuate"
 RESTORE: Final = "regrow"
 SPREAD: Final = "spread"
+WORDS: Final = {RESTORE: "restore", "fill": "backfill"}  # for reasons that messages call otherwise
 MOST_BYTES: Final = 900_000  # a ConfigMap holds 1 MiB, all in all
 
 ConfigKind = Literal["topic", "broker", "quota"]
