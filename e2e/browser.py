@@ -1,4 +1,4 @@
-"""A page as a browser shows it, and what it asks for while it is shown."""
+"""Renders a page in a headless browser and records its network requests."""
 
 import json
 import shutil
@@ -13,28 +13,28 @@ from typing import Any, Final
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 _SETTINGS: Final = (
     "--headless",
-    "--no-sandbox",  # it does not start as root otherwise; what it shows is our own
+    "--no-sandbox",  # it does not start as root otherwise; the page is our own
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-component-update",
     "--no-first-run",
-    "--virtual-time-budget=3000",  # milliseconds that a page has for what it does by itself
+    "--virtual-time-budget=3000",  # milliseconds for the page's own scripts
     "--window-size=1200,2400",
 )
 
 
 def browser() -> str | None:
-    """The program; None where there is none."""
+    """Path of the browser; None if there is none."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 def shown(program: str, page: str, folder: Path) -> tuple[str, list[str]]:
-    """What a page is once it is shown, and the addresses that it asked for, by the browser's own log of its network.
+    """The DOM of a rendered page, and the addresses that it requested, from the browser's own network log.
 
     Args:
-        program: of the browser.
+        program: the browser.
         page: HTML.
-        folder: for the browser's files; ``page.png`` in it is what a person would see.
+        folder: for the browser's files; ``page.png`` in it is a screenshot.
     """
     log = folder / "net.json"
     with _served(page) as address:
@@ -43,15 +43,15 @@ def shown(program: str, page: str, folder: Path) -> tuple[str, list[str]]:
         _run(*command, f"--screenshot={folder / 'page.png'}", address)
     told = json.loads(log.read_text())
     start = told["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
-    # An event has no parameters where it tells of an end.
+    # An event that marks an end has no parameters.
     begun = [event.get("params", {}) for event in told["events"] if event["type"] == start]
-    # What the browser asks for by itself has no page that it comes from; nor has the page, which the user asked for.
+    # Requests by the browser itself have no initiating page; nor has the request for the page.
     return done, [each["url"] for each in begun if each.get("initiator", "not an origin") != "not an origin"]
 
 
 @contextmanager
 def _served(page: str) -> Iterator[str]:
-    """A page, at an address on this machine."""
+    """A page at an address on this machine."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""Text that others wrote, as it may be shown: on a terminal some characters move the cursor, change colours, write to the clipboard or turn the line around."""
+"""Makes text from other sources safe to print: some characters move a terminal's cursor, change colours, write to the clipboard or reverse the line."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ _SPACES: Final = "\t\n"
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """The text without anything that steers a terminal, with as many characters.
+    """The text without terminal control characters; its length does not change.
 
-    Controls (C0, C1, DEL), formats (of direction and of no width), separators of lines and paragraphs, lone surrogates and what Unicode
-    gives no meaning become a replacement character; tabs and ends of lines a space.
+    Control characters (C0, C1, DEL), format characters (direction, zero width), line and paragraph separators, lone surrogates and unassigned
+    characters become a replacement character; tabs and line ends become a space.
 
     Args:
-        text: anything.
-        lines: leave tabs and ends of lines as they are.
+        text: any text.
+        lines: keep tabs and line ends.
     """
     if text.isprintable():
         return text
@@ -24,7 +24,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def printables(value: Any) -> Any:
-    """JSON with every text in it printable, on one line; keys stay as they are."""
+    """JSON on one line in which every value is printable; keys are not changed."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, Mapping):

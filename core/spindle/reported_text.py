@@ -1,6 +1,6 @@
-"""Text that nodes report, cut to a length with which it can be quoted.
+"""Text that nodes report, cut to a length that messages can quote.
 
-A status field takes 32768 characters, and a quoting message adds some of its own. The API server refuses a status with one field that is too
+A status field accepts 32768 characters, and a message that quotes it adds some. The API server rejects a status with one field that is too
 long, so a single node could keep the status of its whole cluster from being written.
 """
 
@@ -11,12 +11,12 @@ LONGEST: Final = 1024  # characters; the longest sentence of Spindle's own agent
 
 
 def clipped(text: str, longest: int = LONGEST) -> str:
-    """The text, cut to so many characters."""
+    """The text, cut to at most ``longest`` characters."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def clipped_report(broker: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A KafkaBroker with every text in ``status.observed`` cut; the same object where none is too long."""
+    """A KafkaBroker with every text in ``status.observed`` cut; the same object if none is too long."""
     status = broker.get("status") or {}
     observed = status.get("observed")
     if not observed or not _too_long(observed):

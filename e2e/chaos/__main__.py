@@ -1,4 +1,4 @@
-"""``python -m e2e.chaos --seed 1 --minutes 30``: one life of random faults; ends with 1 if something was lost or stood still."""
+"""``python -m e2e.chaos --seed 1 --minutes 30``: a run with random faults; exits with 1 if data was lost or the cluster did not recover."""
 
 import argparse
 import json
@@ -19,13 +19,13 @@ from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.machine import Killer, Machine
 from e2e.scenarios.stand import Kind
 
-# Racks of two, two and one: what a rule about racks forgets shows there first.
+# Racks of two, two and one broker: unequal racks reveal mistakes in rack rules first.
 _OPTIONS = Options(nodes=BROKERS, zones=3, disks=2, disk_size=parse_size("2Gi"))
 _TOPICS = (Topic("orders", partitions=12), Topic("notes", partitions=4, replicas=2, min_isr=1))
 
 
 def live(testbed: Testbed, seed: int, minutes: float, faults: int) -> int:
-    """One life. Returns the exit code."""
+    """One run. Returns the exit code."""
     kind = Kind(BROKERS, grace=120, size="2Gi")
     with namespace(testbed, f"chaos-{seed}", size=_OPTIONS.disk_size) as lab:
         lab.apply(kind.manifest())
@@ -40,7 +40,7 @@ def live(testbed: Testbed, seed: int, minutes: float, faults: int) -> int:
             except (LabError, TimeoutError) as error:
                 broken = str(
                     error
-                )  # the testbed's own; what was acknowledged until now is read back all the same
+                )  # a fault of the testbed itself; acknowledged records are verified all the same
                 print(f"── the testbed failed in round {len(life.rounds)}: {broken[:2000]}", flush=True)
             finally:
                 bench.end_faults()
@@ -58,12 +58,12 @@ def _rounds(life: Life, minutes: float, faults: int) -> None:
 
 def _judge(life: Life, lab: Lab, running: Load, seed: int) -> int:
     if life.stuck:
-        print("── not well; what it says of itself")
+        print("── not recovered; its state:")
         print(json.dumps(lab.status().get("waiting", ()), indent=1))
         print(lab.situation())
     report = running.finish()
     unread = {name: line["unreadable"] for name, line in report.partitions.items() if line["unreadable"]}
-    print(f"\n── the life of seed {seed}: {life.faults} faults in {len(life.rounds)} rounds\n{life.table()}")
+    print(f"\n── run of seed {seed}: {life.faults} faults in {len(life.rounds)} rounds\n{life.table()}")
     print(f"── {report.summary()}" + (f"; unreadable: {unread}" if unread else ""))
     bad = bool(report.lost or unread or life.stuck)
     print(f"── {'FAILED' if bad else 'nothing lost, nothing stuck'}: {life.faults} faults on {CLUSTER}")
@@ -75,8 +75,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m e2e.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--faults", type=int, default=1000, help="end after so many")
-    parser.add_argument("--keep", action="store_true", help="leave the testbed up for the next life")
+    parser.add_argument("--faults", type=int, default=1000, help="end after this many")
+    parser.add_argument("--keep", action="store_true", help="leave the testbed up for the next run")
     asked = parser.parse_args()
     os.environ.setdefault("SPINDLE_TESTBED", "chaos")
     testbed = Testbed(Layout.default())

@@ -1,4 +1,4 @@
-"""What a fault has in its hands: the cluster, the machine below it, the load, and chance."""
+"""What faults act on: the cluster, the machines, the load, and the random choices."""
 
 import random
 from collections.abc import Callable
@@ -20,9 +20,9 @@ class Bench:
     """One cluster under test.
 
     Attributes:
-        rng: decides everything that is left to chance.
-        undo: what ends the faults of this round, in the order in which they are ended.
-        busy: nodes, disks and brokers that a fault of this round has taken, so that two faults don't undo each other.
+        rng: makes all random choices.
+        undo: functions that end the faults of this round, in that order.
+        busy: nodes, disks and brokers that a fault of this round uses, so that two faults do not undo each other.
     """
 
     testbed: Testbed
@@ -35,7 +35,7 @@ class Bench:
     busy: set[str] = field(default_factory=set)
 
     def end_faults(self) -> None:
-        """End what is still going on; each only once."""
+        """End the faults that are still active; each only once."""
         while self.undo:
             self.undo.pop(0)()
 
@@ -45,7 +45,7 @@ class Bench:
         return Lab(self.lab.kubectl_command, self.lab.kubeconfig, AGENTS)
 
     def node(self) -> str:
-        """A node with a broker that no fault of this round has taken yet."""
+        """A node with a broker that no fault of this round uses yet."""
         nodes = sorted({str(broker["spec"]["node"]) for broker in self.lab.list("kafkabrokers")})
         return self.take([node for node in nodes if node not in self.busy])
 
@@ -54,18 +54,18 @@ class Bench:
         return self.rng.choice(sorted(str(b["metadata"]["name"]) for b in self.lab.list("kafkabrokers")))
 
     def slot(self) -> Slot:
-        """A disk that no fault of this round has taken yet."""
+        """A disk that no fault of this round uses yet."""
         known = {slot.subject: slot for slot in slots(self.lab).values()}
         return known[self.take([name for name in sorted(known) if name not in self.busy])]
 
     def take(self, names: list[str]) -> str:
-        """Choose one of them; no other fault of this round gets it."""
+        """Choose one of them; no other fault of this round uses it."""
         chosen = self.rng.choice(names)
         self.busy.add(chosen)
         return chosen
 
     def pod(self, name: str) -> dict[str, Any]:
-        """A pod of the cluster; empty if there is none just now."""
+        """A pod of the cluster; empty if there is none."""
         return self.lab.get("pod", name) or {}
 
     def agent_of(self, node: str) -> str:

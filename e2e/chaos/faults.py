@@ -1,7 +1,7 @@
-"""The faults: each begins with a sentence for the table, and leaves in ``undo`` what ends it.
+"""The faults: each returns a sentence for the table, and adds the function that ends it to ``undo``.
 
-``destroys`` marks those that take records from a disk for good. One of these at a time: with two, records that were
-acknowledged may be gone because no disk has them any more, and nothing could have saved them.
+``destroys`` marks those that permanently remove records from a disk. Only one of these at a time: with two, acknowledged records
+may be on no disk any more, and nothing could have prevented that.
 """
 
 import os
@@ -25,9 +25,9 @@ class Fault:
     """One kind of fault.
 
     Attributes:
-        begin: lets it happen; returns a sentence without a full stop.
-        destroys: whether it takes records from a disk for good.
-        weight: how often it is chosen, compared with others.
+        begin: starts it; returns a sentence without a full stop.
+        destroys: whether it permanently removes records from a disk.
+        weight: how often it is chosen, relative to others.
     """
 
     begin: Callable[[Bench], str]
@@ -36,7 +36,7 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Name for tables."""
         return self.begin.__name__.replace("_", " ").strip()
 
 
@@ -64,7 +64,7 @@ def a_controller_pod_is_deleted(bench: Bench) -> str:
 
 def the_operator_is_killed(bench: Bench) -> str:
     bench.killer.kill()
-    return "the operator that leads is killed"
+    return "the leading operator is killed"
 
 
 def an_agent_is_killed(bench: Bench) -> str:
@@ -81,7 +81,7 @@ def _disk(how: str, bench: Bench, *arguments: int) -> str:
     slot = bench.slot()
     bench.machine.disk(how, slot.volume, *arguments)
     bench.undo.append(partial(bench.machine.disk, "heal", slot.volume))
-    return f"{slot.subject}: {how}, well again later"
+    return f"{slot.subject}: {how}, until it is healed"
 
 
 def a_disk_fails_for_a_while(bench: Bench) -> str:
@@ -108,17 +108,17 @@ def a_disk_dies_and_is_replaced(bench: Bench) -> str:
         try:
             bench.lab.until(f"{slot.subject} is safe to pull", lambda: slot.state() == "Evacuated", 300)
         except LabError:
-            print(f"   {slot.subject} was not called safe to pull in time; it is swapped all the same")
+            print(f"   {slot.subject} was not reported safe to pull in time; it is swapped anyway")
         bench.machine.new_disk(slot.volume)
 
     bench.undo.append(replace)
-    return f"{slot.subject} dies; a blank one follows when it is safe to pull"
+    return f"{slot.subject} fails; a blank disk replaces it when it is safe to pull"
 
 
 def a_disk_is_swapped_under_its_broker(bench: Bench) -> str:
     slot = bench.slot()
     bench.machine.new_disk(slot.volume)
-    return f"{slot.subject} is swapped for a blank one while Kafka runs on it"
+    return f"{slot.subject} is swapped for a blank disk while Kafka runs on it"
 
 
 # -- nodes and cables
@@ -128,7 +128,7 @@ def a_node_loses_its_power(bench: Bench) -> str:
     node = bench.node()
     bench.machine.node_off(node)
     bench.undo.append(partial(bench.machine.node_on, node))
-    return f"{node} is off for a while"
+    return f"{node} is powered off for a while"
 
 
 def a_node_loses_its_cable(bench: Bench) -> str:
@@ -136,7 +136,7 @@ def a_node_loses_its_cable(bench: Bench) -> str:
     index = int(node.removeprefix("node"))
     bench.testbed.link_down(index)
     bench.undo.append(partial(bench.testbed.link_up, index))
-    return f"{node}'s cable is out for a while"
+    return f"{node}'s network cable is unplugged for a while"
 
 
 def two_nodes_are_parted(bench: Bench) -> str:
@@ -144,7 +144,7 @@ def two_nodes_are_parted(bench: Bench) -> str:
     both = bench.rng.random() < 0.5
     bench.testbed.partition(int(one.removeprefix("node")), int(other.removeprefix("node")), both=both)
     bench.undo.append(bench.testbed.heal_partitions)
-    return f"nothing passes {'between' if both else 'from'} {one} {'and' if both else 'to'} {other}"
+    return f"no packets {'between' if both else 'from'} {one} {'and' if both else 'to'} {other}"
 
 
 def a_clock_jumps(bench: Bench) -> str:
@@ -166,14 +166,14 @@ def a_clock_jumps(bench: Bench) -> str:
     bench.machine.clock(node, seconds)
     start_anew()
     bench.undo.append(right)
-    return f"agent and broker of {node} start anew with clocks {seconds:+d} s off"
+    return f"agent and broker of {node} restart with clocks that are {seconds:+d} s off"
 
 
 def the_api_server_stands_still(bench: Bench) -> str:
     pid = bench.testbed.state.processes["kube-apiserver"].pid
     os.kill(pid, signal.SIGSTOP)
     bench.undo.insert(0, partial(os.kill, pid, signal.SIGCONT))  # the other faults cannot be ended without it
-    return "the API server stands still"
+    return "the API server is stopped"
 
 
 def the_machine_is_busy(bench: Bench) -> str:
@@ -185,10 +185,10 @@ def the_machine_is_busy(bench: Bench) -> str:
             process.wait()
 
     bench.undo.append(end)
-    return f"{len(burning)} other processes use all the processors"
+    return f"{len(burning)} other processes use all CPUs"
 
 
-# -- people and foreign tools
+# -- users and other tools
 
 
 def an_object_is_deleted(bench: Bench) -> str:
@@ -208,7 +208,7 @@ def a_label_is_taken_away(bench: Bench) -> str:
         return f"no {kind} to edit"
     name = bench.rng.choice(names)
     bench.lab.kubectl("label", kind, name, "spindle.dev/cluster-", check=False)
-    return f"the cluster's label of {kind}/{name} is taken away"
+    return f"the cluster's label is removed from {kind}/{name}"
 
 
 def somebody_reassigns(bench: Bench) -> str:
@@ -226,7 +226,7 @@ def a_topic_with_a_long_name_is_made(bench: Bench) -> str:
         *("topic", "create", name, "-n", bench.lab.namespace, "-c", CLUSTER),
         *("--partitions", "2", "--replication-factor", "3"),
     )
-    return f"a topic with a name of {len(name)} characters is made"
+    return f"a topic with a name of {len(name)} characters is created"
 
 
 def a_setting_is_changed(bench: Bench) -> str:

@@ -1,4 +1,4 @@
-"""A life of faults: rounds of one to three at once, until all is well again; told as a table, judged by what was acknowledged."""
+"""A run with faults: rounds of one to three at once, each until the cluster has recovered; the result is a table and the acknowledged records."""
 
 import random
 import time
@@ -11,22 +11,22 @@ from e2e.chaos.people import People
 from e2e.scenarios.lab import LabError, pause
 from e2e.scenarios.stand import is_well
 
-WELL_WITHIN: Final = 600.0  # seconds from the end of a round's faults until all must be well
-_APART: Final = 12.0  # seconds within which a round's faults begin
+WELL_WITHIN: Final = 600.0  # seconds from the end of a round's faults until the cluster must have recovered
+_APART: Final = 12.0  # seconds within which a round's faults start
 _LASTS: Final = (5.0, 60.0)  # seconds that they last
 
 
 @dataclass
 class Round:
-    """What happened in one round.
+    """One round.
 
     Attributes:
-        began: seconds since the life began.
+        began: seconds since the start of the run.
         faults: a sentence for each.
         lasted: seconds until the last one was ended.
-        took: seconds from then until all was well; None if that never came.
-        silent: the longest time that a partition acknowledged nothing, in seconds.
-        waits: reasons that ``status.waiting`` gave, in the order of their first appearance.
+        took: seconds from then until the cluster had recovered; None if it did not.
+        silent: longest time in which a partition acknowledged nothing, in seconds.
+        waits: reasons in ``status.waiting``, in the order of their first appearance.
     """
 
     began: float
@@ -37,8 +37,8 @@ class Round:
     waits: list[str] = field(default_factory=list)
 
     def row(self, number: int) -> str:
-        """Its part of the table."""
-        end = f"well after {self.took:.0f} s" if self.took is not None else "NOT WELL"
+        """Lines of the table."""
+        end = f"recovered after {self.took:.0f} s" if self.took is not None else "NOT RECOVERED"
         head = f"{number:3}  {self.began:6.0f} s  lasted {self.lasted:3.0f} s, {end}, longest silence {self.silent:.1f} s"
         lines = [head, *(f"       - {fault}" for fault in self.faults)]
         if self.waits:
@@ -56,16 +56,16 @@ class Life:
 
     @property
     def faults(self) -> int:
-        """How many there were so far."""
+        """Number of faults so far."""
         return sum(len(each.faults) for each in self.rounds)
 
     @property
     def stuck(self) -> bool:
-        """Whether the last round did not end well."""
+        """Whether the cluster did not recover in the last round."""
         return bool(self.rounds) and self.rounds[-1].took is None
 
     def round(self) -> Round:
-        """One to three faults at once, and all that follows until the cluster is well."""
+        """Start one to three faults at once, end them, and wait until the cluster has recovered."""
         bench = self._bench
         bench.busy.clear()
         made = Round(began=time.monotonic() - self._began)
@@ -86,11 +86,11 @@ class Life:
         try:
             return fault.begin(self._bench)
         except (LabError, IndexError, KeyError) as error:
-            # What it was to happen to is not there, or cannot be reached, because of another fault.
-            return f"({fault.name}: not possible just now: {str(error)[:80]})"
+            # Its target does not exist or cannot be reached, because of another fault.
+            return f"({fault.name}: not possible now: {str(error)[:80]})"
 
     def _look(self, made: Round, seconds: float) -> None:
-        """Look on for a while."""
+        """Observe for a while."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._note(made)
@@ -103,7 +103,7 @@ class Life:
         while time.monotonic() - began < WELL_WITHIN:
             people.help(self._note(made))
             calm = calm + 1 if self._is_well() else 0
-            if calm == 3:  # a status may be older than the last fault
+            if calm == 3:  # the status may be older than the last fault
                 return time.monotonic() - began
             pause(3.0)
         return None
@@ -115,18 +115,18 @@ class Life:
             return False
 
     def _note(self, made: Round) -> list[dict[str, Any]]:
-        """Write down what is waited for and how long partitions are silent; returns ``status.waiting``."""
+        """Record the reasons in ``status.waiting`` and the time without acknowledgements; returns ``status.waiting``."""
         try:
             waits: list[dict[str, Any]] = list(self._bench.lab.status().get("waiting", ()))
             silent = max(self._bench.load.silent().values(), default=0.0)
         except (LabError, KeyError, OSError, ValueError):
-            return []  # the API server or a node is away
+            return []  # the API server or a node is unavailable
         made.waits += [r for r in dict.fromkeys(wait["reason"] for wait in waits) if r not in made.waits]
         made.silent = max(made.silent, silent)
         return waits
 
     def table(self) -> str:
-        """The whole life."""
+        """Table of the whole run."""
         return "\n".join(each.row(number) for number, each in enumerate(self.rounds, 1))
 
 

@@ -1,4 +1,4 @@
-"""What a person does who reads ``status.waiting`` and follows ``unblockedBy``."""
+"""A user who reads ``status.waiting`` and follows ``unblockedBy``."""
 
 import re
 import time
@@ -7,7 +7,7 @@ from typing import Any, Final
 from e2e.chaos.bench import Bench
 from e2e.scenarios.disk_slot import slots
 
-_PATIENCE: Final = 45.0  # seconds that a person lets Spindle try by itself
+_PATIENCE: Final = 45.0  # seconds that the user lets Spindle try by itself
 _NEW_DISK: Final = frozenset(
     {"ReplacementNeeded", "RetiredDiskReinserted", "UnexpectedDisk", "DiskContentLost"}
 )
@@ -15,14 +15,14 @@ _DELETE_POD: Final = re.compile(r"kubectl delete pod ([a-z0-9-]+)")
 
 
 class People:
-    """Looks at what is waited for, and does what the entry says once it has stood for a while."""
+    """Reads ``status.waiting``, and follows an entry that has been there for a while."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._seen: dict[tuple[str, str], float] = {}
 
     def help(self, waits: list[dict[str, Any]]) -> None:
-        """Do what is due by now."""
+        """Follow the entries that are due now."""
         now = time.monotonic()
         there = {(wait["reason"], wait["object"]): wait for wait in waits}
         self._seen = {key: self._seen.get(key, now) for key in there}
@@ -30,7 +30,7 @@ class People:
             if now - self._seen[key] >= _PATIENCE and self._act(wait):
                 self._seen[key] = now
                 print(
-                    f"   a person reads {wait['reason']} of {wait['object']}: {wait['unblockedBy']}",
+                    f"   user follows {wait['reason']} of {wait['object']}: {wait['unblockedBy']}",
                     flush=True,
                 )
 

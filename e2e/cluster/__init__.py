@@ -1,6 +1,6 @@
 """The testbed: a real multi-node Kubernetes on one machine, without Docker.
 
-Scenarios ask :func:`target` for the cluster to run on. Nothing is imported before it is needed: small programs of
+Scenarios call :func:`target` for the cluster to run on. Modules are imported only when needed, because small programs of
 this package start with every node.
 """
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def target() -> "Testbed | ForeignCluster":
-    """The cluster that KUBECONFIG names, else the testbed."""
+    """The cluster of KUBECONFIG, or the testbed."""
     from e2e.cluster.target import ForeignCluster, foreign_kubeconfig  # noqa: PLC0415
     from e2e.cluster.testbed import Testbed  # noqa: PLC0415
 

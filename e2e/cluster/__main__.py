@@ -23,49 +23,55 @@ _DISK_VERBS: Final = (
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's grammar."""
+    """The command line's parser."""
     top = argparse.ArgumentParser(
         prog="python -m e2e.cluster", description="A real Kubernetes on one machine."
     )
     commands = top.add_subparsers(dest="command", required=True)
-    up = commands.add_parser("up", help="make it (needs root)")
+    up = commands.add_parser("up", help="create it (needs root)")
     up.add_argument("--nodes", type=int, default=5)
     up.add_argument("--zones", type=int, default=3)
     up.add_argument("--disks", type=int, default=3, help="data disks per node")
     up.add_argument("--disk-size", type=parse_size, default=parse_size("100Gi"), help="images are sparse")
     up.add_argument("--file-system", choices=("xfs", "ext4"), default="xfs")
     commands.add_parser(
-        "build", help="build and fetch all that up and the demo need, without starting anything"
+        "build", help="build and fetch everything that up and the demo need, without starting anything"
     )
-    commands.add_parser("down", help="take it away, or what a killed one left")
-    commands.add_parser("status", help="what there is")
+    commands.add_parser("down", help="remove it, including what a killed one left behind")
+    commands.add_parser("status", help="show what exists")
     kubectl = commands.add_parser("kubectl", help="kubectl as administrator")
     kubectl.add_argument("arguments", nargs=argparse.REMAINDER)
-    inside = commands.add_parser("inside", help="run a command where pods' addresses and names work")
+    inside = commands.add_parser("inside", help="run a command where pod addresses and cluster names resolve")
     inside.add_argument("arguments", nargs=argparse.REMAINDER)
     _add_faults(commands)
     return top
 
 
 def _add_faults(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    commands.add_parser("images", help="build Spindle's image anew and load it into the nodes")
-    node = commands.add_parser("node", help="a node's power switch")
+    commands.add_parser("images", help="rebuild Spindle's image and load it onto the nodes")
+    node = commands.add_parser("node", help="power of a node")
     node.add_argument("verb", choices=("off", "on"))
     node.add_argument("node", type=int)
-    node.add_argument("--lose-unsynced", action="store_true", help="what was not synced is lost")
-    disk = commands.add_parser("disk", help="break or swap a disk; heal undoes all but swaps")
+    node.add_argument("--lose-unsynced", action="store_true", help="lose everything that was not synced")
+    disk = commands.add_parser(
+        "disk", help="inject a disk fault, or swap a disk; heal undoes all except swaps"
+    )
     disk.add_argument("verb", choices=_DISK_VERBS)
     disk.add_argument("node", type=int)
-    disk.add_argument("disk", help="its number from 0, or the name of its slot")
-    disk.add_argument("--keep", action="store_true", help="swap: put can put the old disk back")
-    disk.add_argument("--serial", type=int, help="put: which of the disks that were in the slot, from 1")
-    disk.add_argument("--new-volume", action="store_true", help="swap: the new disk is a volume of its own")
-    disk.add_argument("--milliseconds", type=int, default=200, help="slow: so much more for each request")
-    disk.add_argument("--percent", type=int, default=95, help="fill: up to here")
-    link = commands.add_parser("link", help="a node's network cable")
+    disk.add_argument("disk", help="its number, starting from 0, or the name of its slot")
+    disk.add_argument(
+        "--keep", action="store_true", help="swap: keep the old disk, so that put can restore it"
+    )
+    disk.add_argument(
+        "--serial", type=int, help="put: which of the former disks of the slot, starting from 1"
+    )
+    disk.add_argument("--new-volume", action="store_true", help="swap: the new disk is a new volume")
+    disk.add_argument("--milliseconds", type=int, default=200, help="slow: additional time for each request")
+    disk.add_argument("--percent", type=int, default=95, help="fill: target usage")
+    link = commands.add_parser("link", help="network cable of a node")
     link.add_argument("verb", choices=("down", "up"))
     link.add_argument("node", type=int)
-    partition = commands.add_parser("partition", help="let nothing pass between two nodes")
+    partition = commands.add_parser("partition", help="drop all packets between two nodes")
     partition.add_argument("nodes", type=int, nargs=2)
     partition.add_argument("--one-way", action="store_true", help="only from the first to the second")
     commands.add_parser("heal", help="undo all partitions")
@@ -77,7 +83,7 @@ def _add_faults(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def run(testbed: Testbed, asked: argparse.Namespace) -> None:
-    """Do what was asked for."""
+    """Run the command."""
     match asked.command:
         case "up":
             testbed.up(Options(asked.nodes, asked.zones, asked.disks, asked.disk_size, asked.file_system))
@@ -147,7 +153,7 @@ def _hurt_disk(testbed: Testbed, verb: str, asked: argparse.Namespace) -> None:
 
 
 def _become(command: list[str]) -> None:
-    """Turn into another program, so that its terminal, signals and exit code are this one's."""
+    """Replace this process by another program, so that terminal, signals and exit code are passed on."""
     os.execvp(command[0], command)  # noqa: S606
 
 

@@ -1,6 +1,6 @@
-"""A control plane alone: etcd and kube-apiserver on loopback, for tests that need the real API but no nodes.
+"""A control plane without nodes: etcd and kube-apiserver on loopback, for tests that need the real API only.
 
-Nothing runs pods, and unless asked for no controller acts either: what a test writes stays as it is.
+Nothing runs pods, and no controller acts unless requested: objects that a test writes do not change.
 """
 
 import os
@@ -45,7 +45,7 @@ class ApiServer:
     def __enter__(self) -> Self:
         self._programs = ensure_kubernetes()
         ensure_programs("etcd")
-        # Memory, if there is a file system in it: etcd syncs every write, and these are thrown away.
+        # In memory if possible: etcd syncs every write, and these are discarded.
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         remove_orphans(Path(base or tempfile.gettempdir()), _PREFIX)
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base))
@@ -79,12 +79,12 @@ class ApiServer:
         return done.stdout
 
     def log(self) -> str:
-        """The end of what the API server logged."""
+        """The end of the API server's log."""
         path = (self._folder or Path()) / "apiserver.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
     def stop(self) -> None:
-        """End everything and remove its files; safe to call twice."""
+        """End everything and remove its files; may be called twice."""
         while self._processes:
             self._processes.pop().stop(grace=0)
         if self._folder:
@@ -148,7 +148,7 @@ class ApiServer:
 
 
 class KubectlError(RuntimeError):
-    """kubectl refused; ``stderr`` holds what it said."""
+    """kubectl failed; ``stderr`` is its error output."""
 
     def __init__(self, arguments: tuple[str, ...], stdout: str, stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(arguments)}: {stderr.strip() or stdout.strip()}")
@@ -156,7 +156,7 @@ class KubectlError(RuntimeError):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on now."""
+    """Ports on loopback that are free now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

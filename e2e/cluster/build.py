@@ -1,8 +1,8 @@
-"""Builds and fetches what the testbed is made of, once per version, into the cache.
+"""Builds and fetches the parts of the testbed, once per version, into the cache.
 
-Everything here is idempotent and safe to interrupt: an artefact is made beside its final place and renamed
-when it is whole. Compilers and package managers keep their own caches, so an interrupted build goes on where it
-was. Two processes that want the same artefact wait for each other.
+Everything here is idempotent and may be interrupted: an artefact is created next to its final path and renamed
+when it is complete. Compilers and package managers have their own caches, so an interrupted build continues where it
+stopped. Two processes that need the same artefact wait for each other.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ KUBERNETES_PROGRAMS: Final = (
 
 
 class BuildError(RuntimeError):
-    """Something could not be built or fetched; the message carries the end of what the tool said."""
+    """A build or download failed; the message contains the end of the tool's output."""
 
 
 _DIES_WITH_US: Final = ("setpriv", "--pdeathsig", "KILL", "--")
@@ -40,9 +40,9 @@ _HELM_PACKAGE: Final = "helm.sh/helm/v4"
 
 
 def ensure_kubernetes() -> Path:
-    """Folder with the Kubernetes programs, each a link to one multi-call binary; builds it if need be (minutes)."""
+    """Folder with the Kubernetes programs, each a link to one multi-call binary; builds it if necessary (minutes)."""
     major, minor, _ = versions.KUBERNETES.split(".")
-    # What the programs say that they are: charts and clients decide by it what they may ask for.
+    # The version that the programs report: charts and clients choose features by it.
     values = {"gitVersion": f"v{versions.KUBERNETES}", "gitMajor": major, "gitMinor": minor}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     flags = " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in values.items())
@@ -68,7 +68,7 @@ def ensure_coredns() -> Path:
 def ensure_helm() -> Path:
     """The helm program."""
     major, minor, _ = versions.KUBERNETES.split(".")
-    # What helm's own build sets: its version, and the Kubernetes that templates and lint take for granted.
+    # Set by helm's own build: its version, and the Kubernetes version that templates and lint assume.
     values = {"internal/version.version": f"v{versions.HELM}"}
     for package in ("pkg/chart/common", "pkg/chart/v2/lint/rules", "internal/chart/v3/lint/rules"):
         values |= {f"{package}.k8sVersionMajor": major, f"{package}.k8sVersionMinor": minor}
@@ -85,7 +85,7 @@ def ensure_helm() -> Path:
 
 
 def ensure_pause() -> Path:
-    """The program of the container that holds a pod's namespaces; in a folder of its own."""
+    """The program of the container that holds a pod's namespaces, in a folder of its own."""
     source = PACKAGE / "go-tools"
 
     def make(folder: Path) -> None:
@@ -108,7 +108,7 @@ def ensure_enclosure() -> Path:
 
 
 def ensure_health() -> Path:
-    """The program that says what Flux (kstatus) and Argo CD (a Lua script) make of an object."""
+    """The program that evaluates the health of an object like Flux (kstatus) and Argo CD (a Lua script)."""
     source = PACKAGE / "go-health"
 
     def make(folder: Path) -> None:
@@ -118,13 +118,13 @@ def ensure_health() -> Path:
 
 
 def ensure_cert_manager() -> Path:
-    """Folder with the controllers of cert-manager as one program, ``cert-manager``, and its definitions in ``crds``."""
+    """Folder with the controllers of cert-manager as one program, ``cert-manager``, and its CRDs in ``crds``."""
     source = PACKAGE / "go-cert-manager"
 
     def make(folder: Path) -> None:
         _go_build("cert-manager", ".", folder / "cert-manager", source=source)
         listed = ("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
-        module = Path(run("cert-manager's definitions", *listed, cwd=source).strip())
+        module = Path(run("cert-manager's CRDs", *listed, cwd=source).strip())
         shutil.copytree(module / "deploy" / "crds", folder / "crds")
 
     return artefact("cert-manager", "1", _digest(source), make)
@@ -141,19 +141,19 @@ def ensure_jmx_exporter() -> Path:
 
 
 def artefact(name: str, version: str, key: str, make: Callable[[Path], None]) -> Path:
-    """The cache's folder for one artefact; ``make`` fills it if it is not there yet.
+    """The cache's folder of one artefact; ``make`` fills it if it does not exist.
 
     Args:
-        name: what it is.
-        version: the version that a person would name.
-        key: digest over everything else that it is made from.
-        make: fills the folder that it is given. Whatever it leaves behind when it fails is thrown away.
+        name: its name.
+        version: the user-visible version.
+        key: digest of all its other inputs.
+        make: fills the given folder. If it fails, its output is deleted.
     """
     final = cache_dir() / f"{name}-{version}-{key[:12]}"
     if final.is_dir():
         return final
     with locked(name):
-        if final.is_dir():  # somebody else made it while we waited
+        if final.is_dir():  # another process built it meanwhile
             return final
         part = final.with_name(f"{final.name}.part")
         if part.exists():
@@ -166,19 +166,19 @@ def artefact(name: str, version: str, key: str, make: Callable[[Path], None]) ->
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the cache's lock of this name; the kernel frees it when the holder dies."""
+    """Hold the cache's lock of this name; the kernel releases it when the holder dies."""
     cache_dir().mkdir(parents=True, exist_ok=True)
     with (cache_dir() / f"{name}.lock").open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"{name}: another process is making it, waiting")
+            say(f"{name}: another process is building it, waiting")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
 def run(what: str, *command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    """Run a tool to its end and return what it printed. It dies with us.
+    """Run a tool to its end and return its output. It dies with this process.
 
     Raises:
         BuildError: it failed.
@@ -210,7 +210,7 @@ def _digest(folder: Path) -> str:
 
 
 def _go_digest(folder: str | None = None) -> str:
-    """Digest over what a program of our Go module is made from: the pinned modules, and its own folder if any."""
+    """Digest of the inputs of a program in our Go module: the pinned modules, and its own folder if any."""
     digest = hashlib.sha256((_GO / "go.mod").read_bytes() + (_GO / "go.sum").read_bytes())
     if folder:
         digest.update(_digest(_GO / folder).encode())
@@ -218,12 +218,12 @@ def _go_digest(folder: str | None = None) -> str:
 
 
 def _go_build(what: str, package: str, output: Path, flags: str = "", source: Path = _GO) -> None:
-    """Compile one program of the module at ``source``; ``flags`` are more flags for the linker."""
+    """Compile one program of the module at ``source``; ``flags`` are additional linker flags."""
     ensure_programs("go")
     env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
     say(f"{what}: fetching Go modules")
     listed = run(what, "go", "list", "-deps", package, cwd=source, env=env)
-    say(f"{what}: compiling (once; minutes on a slow machine)")
+    say(f"{what}: compiling (once; takes minutes on a slow machine)")
     progress = Progress(f"{what}: compiling packages", len(listed.splitlines()))
     command = [*_DIES_WITH_US, "go", "build", "-v", "-ldflags", f"-s -w {flags}", "-o", str(output), package]
     said: list[str] = []
@@ -263,7 +263,7 @@ def _fetch_jars(pom: Path, folder: Path, kafka: str) -> None:
 
 
 def _check_one_log4j(libs: Path) -> None:
-    """Kafka logs nothing, without an error, if the binding between slf4j and log4j is of another version."""
+    """If the binding between slf4j and log4j has another version, Kafka logs nothing and reports no error."""
     found = {path.stem.rsplit("-", 1)[1] for path in libs.glob("log4j-*.jar")}
     if len(found) != 1:
         raise BuildError(

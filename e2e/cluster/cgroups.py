@@ -1,4 +1,4 @@
-"""Control groups: one per testbed holds every process that it ever started, so that all are found, whatever happened."""
+"""Control groups: one per testbed contains all of its processes, so that all of them can be found."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from e2e.cluster.waiting import wait_for
 
 _ROOT: Final = Path("/sys/fs/cgroup")
 _UNIFIED: Final = (_ROOT / "cgroup.controllers").exists()
-# The hierarchies that a container runtime uses, one folder each, where the kernel still has them apart (version 1).
+# The hierarchies that a container runtime uses, one folder each, on kernels that separate them (version 1).
 _HIERARCHIES: Final = (
     "pids",
     "cpu",
@@ -23,21 +23,21 @@ _HIERARCHIES: Final = (
     "unified",
 )
 
-# A testbed is a whole cluster: beside other work it gets more than one process would.
+# A testbed is a whole cluster, so it gets a larger share than one process.
 _TESTBED_WEIGHT: Final = 8
 
 
 def hierarchies() -> list[Path]:
-    """Roots of all hierarchies; the first is the one that processes are tracked in."""
+    """Roots of all hierarchies; processes are tracked in the first one."""
     return [_ROOT] if _UNIFIED else [_ROOT / name for name in _HIERARCHIES if (_ROOT / name).is_dir()]
 
 
 def make(path: str, weight: int = 1) -> None:
-    """Make a group in every hierarchy, with all that its members need to be set.
+    """Create a group in every hierarchy, with all settings that its members need.
 
     Args:
         path: from the root of each hierarchy.
-        weight: its share of the processors, as a multiple of what its neighbours get.
+        weight: its share of the CPUs, as a multiple of its siblings' share.
     """
     for root in hierarchies():
         folder = root
@@ -54,9 +54,9 @@ def make(path: str, weight: int = 1) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a group and all below it, in every hierarchy. It must hold no process."""
-    # The kernel calls a group busy for a moment after its last process died.
-    wait_for(f"control group {path} to go", lambda: _try_remove(path), seconds=10, every=0.05)
+    """Remove a group and all below it, in every hierarchy. It must not contain a process."""
+    # The kernel reports a group as busy for a moment after its last process died.
+    wait_for(f"removal of control group {path}", lambda: _try_remove(path), seconds=10, every=0.05)
 
 
 def exists(path: str) -> bool:
@@ -65,8 +65,8 @@ def exists(path: str) -> bool:
 
 
 def join_command(path: str) -> list[str]:
-    """Beginning of a command line: moves itself into the group, then becomes the program that follows."""
-    # On version 2 a group with subgroups that have controllers may hold no process itself: ours get a leaf.
+    """Prefix of a command line: moves itself into the group, then runs the program that follows."""
+    # On version 2, a group whose subgroups have controllers must not contain processes itself, so there is a leaf.
     leaves = [root / path / ("processes" if _UNIFIED else "") for root in _joined()]
     for leaf in leaves:
         leaf.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def members(path: str) -> list[int]:
     for folder, _, _ in os.walk(hierarchies()[0] / path):
         try:
             found += [int(pid) for pid in (Path(folder) / "cgroup.procs").read_text().split()]
-        except OSError:  # removed while we looked
+        except OSError:  # removed meanwhile
             continue
     return found
 
@@ -119,30 +119,30 @@ def _names(path: str) -> str:
             names.append(f"{pid} {Path(f'/proc/{pid}/comm').read_text().strip()}")
         except OSError:
             continue
-    return f"still there: {', '.join(names)}"
+    return f"still running: {', '.join(names)}"
 
 
 def _joined() -> list[Path]:
-    """The hierarchies whose groups hold our own processes: one finds them all, the other shares out the processors."""
+    """The hierarchies whose groups contain our own processes: one to find them, the other to distribute the CPUs."""
     roots = hierarchies()
     return roots[:1] if _UNIFIED else [*roots[:1], *(root for root in roots[1:] if root.name == "cpu")]
 
 
 def _weigh(folder: Path, weight: int) -> None:
-    """Give a group its share of the processors, as a multiple of the usual one."""
+    """Set a group's share of the CPUs, as a multiple of the default."""
     for file, usual in (("cpu.shares", 1024), ("cpu.weight", 100)):
         if (folder / file).exists():
             (folder / file).write_text(str(usual * weight))
 
 
 def _inherit_cpuset(folder: Path) -> None:
-    """A new group of this hierarchy has no processors and takes no process until it is given some."""
+    """A new group of this hierarchy has no CPUs and accepts no process until some are assigned."""
     for file in ("cpuset.cpus", "cpuset.mems"):
         if not (folder / file).read_text().strip():
             (folder / file).write_text((folder.parent / file).read_text())
 
 
 def _delegate(folder: Path) -> None:
-    """Let a version 2 group's children have all controllers that it has itself."""
+    """Enable all controllers of a version 2 group for its children."""
     controllers = (folder / "cgroup.controllers").read_text().split()
     (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))

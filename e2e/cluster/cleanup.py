@@ -1,7 +1,7 @@
-"""Removes all that a testbed left: also one that was killed at any moment, and whose state file tells nothing.
+"""Removes everything that a testbed left behind, even if it was killed at any moment and has no usable state file.
 
-It finds things by name and path alone: processes by their control group, network namespaces by name, loop devices
-and mounts by the path of what they stand on.
+It finds things by name and path only: processes by their control group, network namespaces by name, loop devices
+and mounts by the path of their files.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ def clear(layout: Layout, loops_before: list[str] | None = None) -> None:
 
     Args:
         layout: the testbed.
-        loops_before: loop devices that are not to be removed even if they are free, because they were there before.
+        loops_before: loop devices that existed before, and stay even if they are unused.
     """
     if cgroups.exists(layout.cgroup):
         thaw_all(layout.cgroup)
@@ -35,7 +35,7 @@ def clear(layout: Layout, loops_before: list[str] | None = None) -> None:
         run("umount", "--lazy", mount)
     for loop in attached_loops(layout.state):
         run("losetup", "--detach", loop)
-    wait_for("loop devices to go", lambda: not attached_loops(layout.state), seconds=20)
+    wait_for("removal of loop devices", lambda: not attached_loops(layout.state), seconds=20)
     if loops_before is not None:
         _remove_free_loops(set(loops_before))
     if cgroups.exists(layout.cgroup):
@@ -45,7 +45,7 @@ def clear(layout: Layout, loops_before: list[str] | None = None) -> None:
 
 
 def leftovers(layout: Layout) -> list[str]:
-    """What there still is of this testbed, in words; empty after ``clear``."""
+    """What still exists of this testbed, in words; empty after ``clear``."""
     found = [f"process {pid}" for pid in cgroups.members(layout.cgroup)]
     found += [f"control group {layout.cgroup}"] if cgroups.exists(layout.cgroup) else []
     found += [f"network namespace {name}" for name in net.namespaces(layout)]
@@ -61,7 +61,7 @@ def loop_devices() -> list[str]:
 
 
 def attached_loops(folder: Path) -> list[str]:
-    """Loop devices that stand on files below a folder."""
+    """Loop devices whose files are below a folder."""
     listed = json.loads(
         run("losetup", "--list", "--json", "--output", "NAME,BACK-FILE") or '{"loopdevices": []}'
     )
@@ -71,7 +71,7 @@ def attached_loops(folder: Path) -> list[str]:
 
 
 def _mounts_below(folder: Path) -> list[str]:
-    """Mount points below a folder as this process sees them, the deepest first."""
+    """Mount points below a folder as seen by this process, the deepest first."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return sorted(
         (path for line in lines if (path := line.split()[4]).startswith(f"{folder}/")), reverse=True
@@ -79,7 +79,7 @@ def _mounts_below(folder: Path) -> list[str]:
 
 
 def _remove_free_loops(keep: set[str]) -> None:
-    """Remove the loop devices that were made meanwhile; the kernel refuses for those in use."""
+    """Remove loop devices that were created meanwhile; the kernel refuses if they are in use."""
     control = os.open("/dev/loop-control", os.O_RDWR)
     try:
         for name in loop_devices():
@@ -87,7 +87,7 @@ def _remove_free_loops(keep: set[str]) -> None:
                 continue
             try:
                 fcntl.ioctl(control, _LOOP_CTL_REMOVE, int(name.removeprefix("loop")))
-            except OSError:  # in use by somebody else
+            except OSError:  # in use by another process
                 continue
     finally:
         os.close(control)

@@ -1,7 +1,7 @@
-"""Images whose programs live at another time: the same image with one more layer, libfaketime, and an environment that loads it.
+"""Images whose programs run at another time: the same image with an additional layer, libfaketime, and an environment that loads it.
 
-What shifts is the time of day. Clocks that only measure how long something takes go on as they are, as on a machine whose clock was set.
-The kubelet and containerd are no containers: theirs is always the machine's own.
+The time of day is shifted. Monotonic clocks are not, as on a machine whose clock was set.
+The kubelet and containerd are not containers, so they always use the machine's clock.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
 
 
 def shifted(image: Image, seconds: int) -> Image:
-    """The image whose programs see the time so many seconds later (or earlier), under the same name."""
+    """The image whose programs see a time that is later (or earlier) by this many seconds, under the same name."""
     key = hashlib.sha256(f"{image.folder.name} {seconds} {_SOURCE.read_text()}".encode()).hexdigest()
 
     def make(folder: Path) -> None:
@@ -48,17 +48,17 @@ def shifted(image: Image, seconds: int) -> Image:
 
 
 def _environment(seconds: int) -> list[str]:
-    """What has libfaketime loaded: a fixed distance to the real time, and no shared memory for it."""
+    """Environment that loads libfaketime: a fixed offset to the real time, without shared memory."""
     return [
         f"LD_PRELOAD={':'.join(f'/{file}' for file in _INSIDE)}",
         f"FAKETIME={seconds:+d}s",
-        "FAKETIME_DONT_FAKE_MONOTONIC=1",  # else timed waits of a JVM never end
+        "FAKETIME_DONT_FAKE_MONOTONIC=1",  # otherwise timed waits of a JVM never end
         "FAKETIME_DISABLE_SHM=1",
     ]
 
 
 def _timedwait() -> Path:
-    """Our own library, which keeps libfaketime from condition variables; its source says why."""
+    """Our own library, which keeps libfaketime away from condition variables; its source explains why."""
     ensure_programs("gcc")
 
     def make(folder: Path) -> None:
@@ -70,7 +70,7 @@ def _timedwait() -> Path:
 
 
 def _layer(*libraries: Path) -> bytes:
-    """A layer with nothing but the libraries; the same bytes each time."""
+    """A layer with only the libraries; reproducible."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w") as archive:
         for name, library in zip(_INSIDE, libraries, strict=True):

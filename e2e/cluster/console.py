@@ -1,4 +1,4 @@
-"""What the testbed says while it works: one line per step, with the time since the command began."""
+"""Progress output of the testbed: one line per step, with the time since the command started."""
 
 import os
 import sys
@@ -9,18 +9,18 @@ _quiet = bool(os.environ.get("SPINDLE_TESTBED_QUIET"))
 
 
 def say(text: str) -> None:
-    """Print one line to stderr (stdout belongs to answers), with the seconds since start."""
+    """Print one line with the elapsed seconds to stderr (stdout is for results)."""
     if not _quiet:
         print(f"[{time.monotonic() - _began:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
 class Progress:
-    """Work of which it is known how many parts it has: says now and then how far it is and what is left.
+    """Progress of work with a known number of parts, printed now and then with the remaining time.
 
     Args:
         what: the work's name.
         total: number of parts.
-        every: least number of seconds between two lines.
+        every: minimum seconds between two lines.
     """
 
     def __init__(self, what: str, total: int, every: float = 10.0) -> None:
@@ -41,7 +41,7 @@ class Progress:
 
 
 def describe_left(done: int, total: int, elapsed: float) -> str:
-    """How long the rest will take if it goes on as it went so far, in words."""
+    """Estimated remaining time at the current rate, in words."""
     if done <= 0:
         return "time left unknown"
     left = elapsed * max(total - done, 0) / done

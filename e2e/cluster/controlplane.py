@@ -1,7 +1,7 @@
-"""The control plane: etcd, API server, controllers, scheduler, DNS, and a door for the host, in one network namespace.
+"""The control plane in one network namespace: etcd, API server, controllers, scheduler, DNS, and a proxy for the host.
 
-It has no node of its own. DNS is CoreDNS as a plain process on the bridge's address, so that no node's death takes
-it away; a kube-proxy makes services' addresses work for tests that run in this namespace.
+It has no node of its own. DNS is CoreDNS as a plain process on the bridge's address, so that it survives the failure of any
+node; a kube-proxy makes Service addresses work for tests that run in this namespace.
 """
 
 import sys
@@ -31,7 +31,7 @@ _API_NAMES: Final = (
     f"kubernetes.default.svc.{DOMAIN}",
 )
 
-# What was written, by whom; reading and the heartbeats of nodes and leaders are left out.
+# Who wrote what; reads and the heartbeats of nodes and leaders are left out.
 _AUDIT_POLICY: Final = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -74,7 +74,7 @@ class ControlPlane:
         self._group = f"{layout.cgroup}/control"
 
     def make_certificates(self, nodes: int) -> None:
-        """Make keys, certificates and kubeconfigs of everything but the host's own."""
+        """Create keys, certificates and kubeconfigs of everything except the host."""
         authority = Authority(self._layout.pki)
         authority.issue("apiserver", "kube-apiserver", hosts=_API_NAMES)
         authority.issue("apiserver-kubelet", "kube-apiserver-kubelet-client", group=_MASTERS)
@@ -119,7 +119,7 @@ class ControlPlane:
         }
 
     def start_rest(self) -> dict[str, Process]:
-        """Start all that needs the API server: controllers, scheduler, DNS, kube-proxy."""
+        """Start everything that needs the API server: controllers, scheduler, DNS, kube-proxy."""
         pki, state = self._layout.pki, self._layout.state
         corefile = state / "Corefile"
         corefile.write_text(
@@ -129,7 +129,7 @@ class ControlPlane:
             f"nameserver {CONTROL_ADDRESS}\nsearch {DOMAIN}\noptions ndots:3\n"
         )
         proxy = state / "proxy.yaml"
-        # In a real node's name: it waits half a minute for the Node object of a name that has none.
+        # With a real node's name: for a name without a Node object it waits half a minute.
         proxy.write_text(proxy_config(self._layout.node(1).name, pki / "kube-proxy.conf", CONTROL_ADDRESS))
         manager = programs.manager(
             self._kubernetes,
@@ -152,7 +152,7 @@ class ControlPlane:
         return {name: self._start(name, command) for name, command in commands.items()}
 
     def start_door(self, port: int) -> Process:
-        """Start what lets the host reach the API server: 127.0.0.1 at this port."""
+        """Start the proxy through which the host reaches the API server: 127.0.0.1 at this port."""
         command = [
             *join_command(self._group),
             *(sys.executable, "-m", "e2e.cluster.door", str(port)),

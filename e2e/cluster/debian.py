@@ -1,4 +1,4 @@
-"""Programs that the testbed needs from the system; on Debian and its kin, missing ones are installed."""
+"""System programs that the testbed needs; on Debian and derivatives, missing ones are installed."""
 
 import os
 import shutil
@@ -8,13 +8,13 @@ from typing import Final
 
 from e2e.cluster.console import say
 
-# Where programs are that are not on everybody's PATH.
+# Folders that are not on every user's PATH.
 _PATH: Final = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 
-# Programs that must be there already, and what to know of each.
+# Programs that are not installed automatically, with a note on each.
 _BY_HAND: Final = {
     "go": "1.26 or later",
-    "kube-router": "2.9 or later; it alone makes the testbed enforce NetworkPolicies",
+    "kube-router": "2.9 or later; only needed to enforce NetworkPolicies on the testbed",
 }
 # Program -> Debian packages.
 _PACKAGES: Final = {
@@ -35,7 +35,7 @@ _PACKAGES: Final = {
     "nsenter": "util-linux",
     "runc": "runc",
 }
-# Packages without a program on the path: a file that shows that they are there.
+# Packages without a program on the PATH: a file that shows that they are installed.
 _FILES: Final = {
     "/usr/lib/cni/bridge": "containernetworking-plugins",
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1": "libfaketime",
@@ -43,11 +43,11 @@ _FILES: Final = {
 
 
 class MissingProgramError(RuntimeError):
-    """A program is missing and cannot be installed here; the message says which and what to do."""
+    """A program is missing and cannot be installed here; the message says which one and what to do."""
 
 
 def which(program: str) -> str | None:
-    """Full path of a program, also if it is where only an administrator's PATH looks."""
+    """Full path of a program, including folders that are only on an administrator's PATH."""
     return shutil.which(program, path=_PATH)
 
 
@@ -70,7 +70,7 @@ def ensure_cni_plugins() -> None:
 
 
 def ensure_faketime() -> Path:
-    """Install the library that shifts a program's clock; returns its file."""
+    """Install the library that shifts a program's clock; returns its path."""
     _ensure_packages("libfaketime")
     return next(Path(file) for file, package in _FILES.items() if package == "libfaketime")
 

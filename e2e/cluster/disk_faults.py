@@ -1,4 +1,4 @@
-"""What can be done to the disks of a testbed that stands."""
+"""Disk faults on a running testbed."""
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -17,7 +17,7 @@ _FILL: Final = ".testbed-fill"
 
 
 class DiskFaults(Target, ABC):
-    """Faults of disks. Nodes are counted from 1; a disk is its number, from 0, or the name of its slot."""
+    """Disk faults. Nodes are counted from 1; a disk is its number, from 0, or the name of its slot."""
 
     layout: Layout
     enclosure: Enclosure
@@ -31,17 +31,17 @@ class DiskFaults(Target, ABC):
         """All nodes, on or off."""
 
     def disk_fail(self, index: int, disk: int | str) -> None:
-        """Let a disk die: from now on everything on it fails with an I/O error, for everyone."""
+        """Make a disk fail: from now on every access to it gets an I/O error."""
         node = self.node(index)
         self.shut_down(node, self._disk(node, disk))
 
     def disk_freeze(self, index: int, disk: int | str) -> None:
-        """Freeze a disk's file system: every write waits from now on, and nothing that waits can be killed."""
+        """Freeze a disk's file system: every write waits from now on, and the waiting processes cannot be killed."""
         node = self.node(index)
         node.run("fsfreeze", "--freeze", self._disk(node, disk).mount)
 
     def disk_read_only(self, index: int, disk: int | str) -> None:
-        """Let the kernel make a disk read-only for everyone, as it does when it finds ext4 in disorder.
+        """Make the kernel remount a disk read-only, as it does when it finds an inconsistent ext4.
 
         Raises:
             Unsupported: the disk has another file system; XFS is shut down in such a case, as by ``disk_fail``.
@@ -57,7 +57,7 @@ class DiskFaults(Target, ABC):
         node.run("sh", "-c", f"echo testbed > {trigger}")
 
     def disk_pull(self, index: int, disk: int | str) -> Disk:
-        """Pull a disk; an empty folder is left where it was mounted. Pods that use it keep it until they end.
+        """Pull a disk; an empty folder remains at its mount point. Pods that use the disk keep it until they end.
 
         Returns:
             The disk, for its serial number; ``disk_put`` puts it back.
@@ -68,12 +68,12 @@ class DiskFaults(Target, ABC):
         return found
 
     def disk_put(self, index: int, disk: int | str, serial: int | None = None) -> Disk:
-        """Put a disk into a slot that was in it before; what is there now is pulled, and kept.
+        """Put a former disk of a slot back; the current disk is pulled, and kept.
 
         Args:
             index: the node.
             disk: the slot.
-            serial: which of the disks that the slot has seen (a swap must have kept it); None for the last one.
+            serial: which of the former disks of the slot (a swap must have kept it); None for the last one.
         """
         node = self.node(index)
         rack = Rack(node.layout)
@@ -82,7 +82,7 @@ class DiskFaults(Target, ABC):
         _unmount(node, now)
         rack.place(chosen)
         _mount(node, chosen)
-        if not _answers(node, chosen):  # it died before it was pulled, and somebody holds it still
+        if not _answers(node, chosen):  # it failed before it was pulled, and a process still uses it
             self._remount(node, chosen)
         return chosen
 
@@ -92,9 +92,9 @@ class DiskFaults(Target, ABC):
         Args:
             index: the node.
             disk: its slot.
-            new_volume: the new disk is mounted elsewhere and is a PersistentVolume of its own; the old volume's
-                folder is gone. Else it is mounted where the old one was, behind the same PersistentVolume.
-            keep: the old one is not thrown away: ``disk_put`` with its serial number puts it back.
+            new_volume: the new disk is mounted elsewhere and gets a new PersistentVolume; the folder of the old volume
+                is removed. Otherwise it is mounted where the old one was, for the same PersistentVolume.
+            keep: the old one is kept: ``disk_put`` with its serial number puts it back.
 
         Returns:
             The new disk.
@@ -114,14 +114,14 @@ class DiskFaults(Target, ABC):
         return new
 
     def disk_fill(self, index: int, disk: int | str, percent: int = 95) -> None:
-        """Fill a disk up to this percentage of its size, with one file that takes no room on the machine."""
+        """Fill a disk up to this percentage of its size, with one file that uses no space on the machine."""
         node = self.node(index)
         mount = self._disk(node, disk).mount
         node.run("rm", "-f", f"{mount}/{_FILL}")
         size, free = map(int, node.run("df", "--block-size=1", "--output=size,avail", mount).split()[-2:])
         wanted = step = free - size * (100 - percent) // 100
         done = 0
-        # The file system needs some of the room itself, how much only it knows: the last bit by halves.
+        # The file system needs an unknown part of the space itself: approach the target by halves.
         while done < wanted and step >= 4096:
             part = min(step, wanted - done)
             try:
@@ -131,21 +131,21 @@ class DiskFaults(Target, ABC):
                 step //= 2
 
     def disk_slow(self, index: int, disk: int | str, milliseconds: int = 200) -> None:
-        """Let every request to a disk take so much longer."""
+        """Add this much time to every request to a disk."""
         self._order(index, disk, "slow", milliseconds)
 
     def disk_hang(self, index: int, disk: int | str) -> None:
-        """Let a disk not answer any more; what asks it waits, and cannot even be killed."""
+        """Make a disk hang: requests wait, and the waiting processes cannot be killed."""
         self._order(index, disk, "hang")
 
     def disk_error(self, index: int, disk: int | str) -> None:
-        """Let a disk answer every request with an error. Unlike after ``disk_fail``, what is cached is still read."""
+        """Make every request to a disk fail. Unlike after ``disk_fail``, cached data can still be read."""
         self._order(index, disk, "error")
 
     def disk_heal(self, index: int, disk: int | str) -> None:
-        """Make a disk well again, with all that is on it: undoes all faults.
+        """Heal a disk, with all its data: undoes all faults.
 
-        If the file system was shut down meanwhile, pods must be made anew to see the disk again.
+        If the file system was shut down meanwhile, pods must be recreated to see the disk again.
         """
         self._order(index, disk, "well")
         node = self.node(index)
@@ -156,13 +156,13 @@ class DiskFaults(Target, ABC):
         node.run("rm", "-f", f"{found.mount}/{_FILL}")
 
     def disks_reset(self, file_system: str | None = None, size: int | None = None) -> None:
-        """Put new, blank disks into all slots and make all PersistentVolumes anew, as after ``up``.
+        """Put new, blank disks into all slots and recreate all PersistentVolumes, as after ``up``.
 
         For the time between two scenarios; no pod may use a volume any more.
 
         Args:
-            file_system: xfs or ext4; None for what each slot has now.
-            size: bytes of each data disk; None for what each has now.
+            file_system: xfs or ext4; None for the current one of each slot.
+            size: bytes of each data disk; None for the current size of each.
         """
         say("blank disks and new volumes for all nodes")
         self.kubectl("delete", "persistentvolume", "--all", "--wait=false")
@@ -181,18 +181,18 @@ class DiskFaults(Target, ABC):
         self.apply(*volumes)
 
     def disk_of(self, volume: str) -> tuple[int, str]:
-        """Which node's which slot a PersistentVolume stands for.
+        """Node and slot of a PersistentVolume.
 
         Raises:
-            KeyError: none.
+            KeyError: there is none.
         """
         for node in self.nodes():
             for disk in Rack(node.layout).all():
                 if disk.volume == volume:
                     return node.layout.index, disk.slot
-        raise KeyError(f"no disk is behind the volume {volume}")
+        raise KeyError(f"no disk belongs to volume {volume}")
 
-    # Inner parts
+    # Implementation
 
     def _order(self, index: int, disk: int | str, mode: str, milliseconds: int = 0) -> None:
         node = self.node(index)
@@ -205,15 +205,15 @@ class DiskFaults(Target, ABC):
 
     @staticmethod
     def shut_down(node: Node, disk: Disk) -> None:
-        """Shut the file system down without writing its log: what is not on the disk yet never will be."""
-        node.run("xfs_io", "-x", "-c", "shutdown", disk.mount)  # ext4 knows the same command
+        """Shut the file system down without writing its log: data that is not on the disk yet is lost."""
+        node.run("xfs_io", "-x", "-c", "shutdown", disk.mount)  # ext4 has the same command
 
     @staticmethod
     def _remount(node: Node, disk: Disk) -> None:
-        """Mount a disk anew while pods may still hold the dead mount.
+        """Mount a disk again while pods may still hold the dead mount.
 
-        The ordinary way finds the loop device that it has already, and with it the dead file system. A second loop
-        device is a second disk to the kernel, which has to be told that the same file system twice is meant.
+        A normal mount finds the loop device that exists already, and with it the dead file system. A second loop
+        device is a second disk to the kernel, which must be told that mounting the same file system twice is intended.
         """
         node.run("umount", "--lazy", disk.mount)
         loop = node.run("losetup", "--find", "--show", node.layout.served / disk.image).strip()
@@ -228,9 +228,9 @@ def _mount(node: Node, disk: Disk) -> None:
 
 
 def _unmount(node: Node, disk: Disk) -> None:
-    """Unmount a disk for the node; where pods hold it they keep it. A frozen one could never be thawed later."""
+    """Unmount a disk for the node; pods that use it keep it. A frozen one could not be thawed later."""
     _thaw(node, disk)
-    with suppress(CommandError):  # pulled before
+    with suppress(CommandError):  # it was pulled before
         node.run("umount", "--lazy", disk.mount)
 
 
@@ -240,7 +240,7 @@ def _thaw(node: Node, disk: Disk) -> None:
 
 
 def _answers(node: Node, disk: Disk) -> bool:
-    """Whether a disk is mounted and its file system takes writes (a dead ext4 still lists what it has in memory)."""
+    """Whether a disk is mounted and its file system accepts writes (a dead ext4 still lists cached data)."""
     try:
         node.run("mountpoint", "--quiet", disk.mount)
         node.run("sync", "--file-system", disk.mount)

@@ -1,4 +1,4 @@
-"""The disks of a node: sparse images, one per slot, that are swapped by putting another image into the slot."""
+"""The disks of a node: sparse images, one per slot; a swap puts another image into the slot."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -11,14 +11,14 @@ from e2e.cluster.system import run
 
 @dataclass(frozen=True)
 class Disk:
-    """What is in a slot now.
+    """The disk in a slot.
 
     Attributes:
         slot: the slot's name: disk0, disk1, …, or the one for small volumes.
         size: in bytes.
         file_system: xfs or ext4.
-        serial: counts the disks that this slot has seen, from 1; the image's name ends with it.
-        mount: where the node mounts it.
+        serial: number of this disk among those of the slot, from 1; part of the image's name.
+        mount: mount point on the node.
         volume: name of its PersistentVolume.
     """
 
@@ -31,7 +31,7 @@ class Disk:
 
     @classmethod
     def first(cls, node: NodeLayout, slot: str, size: int, file_system: str) -> Self:
-        """The disk that a new node has in a slot."""
+        """The first disk of a slot of a new node."""
         return cls(slot, size, file_system, 1, str(DISKS_FOLDER / slot), f"{node.name}-{slot}")
 
     @property
@@ -40,7 +40,7 @@ class Disk:
         return f"{self.slot}-{self.serial}.img"
 
     def successor(self, node: NodeLayout, *, own_volume: bool, serial: int | None = None) -> "Disk":
-        """A new disk for the slot; with a mount and a volume of its own, or in the place of the old one."""
+        """A new disk for the slot; with a mount point and volume of its own, or in place of the old one."""
         serial = serial or self.serial + 1
         if not own_volume:
             return Disk(self.slot, self.size, self.file_system, serial, self.mount, self.volume)
@@ -71,18 +71,18 @@ class Disk:
 
 
 class Rack:
-    """The slots of one node, remembered in a file."""
+    """The slots of one node, stored in a file."""
 
     def __init__(self, node: NodeLayout) -> None:
         self._node = node
         self._file = node.folder / "disks.json"
 
     def all(self) -> list[Disk]:
-        """What is in the slots."""
+        """The disks in the slots."""
         return [Disk(**each) for each in json.loads(self._file.read_text())]
 
     def get(self, slot: str) -> Disk:
-        """What is in a slot.
+        """The disk in a slot.
 
         Raises:
             KeyError: the node has no such slot.
@@ -93,7 +93,7 @@ class Rack:
         return disks[slot]
 
     def put(self, *disks: Disk, keep: bool = False) -> None:
-        """Put new, blank disks into their slots; what was there is thrown away, or kept beside the rack."""
+        """Put new, blank disks into their slots; the old ones are deleted, or kept."""
         self._node.images.mkdir(parents=True, exist_ok=True)
         slots = {disk.slot: disk for disk in self.all()} if self._file.exists() else {}
         for disk in disks:
@@ -105,28 +105,28 @@ class Rack:
                 (self._node.images / old.image).unlink(missing_ok=True)
 
     def kept(self, disk: Disk, serial: int) -> Disk:
-        """A disk that was in the same slot before.
+        """A former disk of the slot.
 
         Raises:
-            KeyError: the slot has seen none with that number, or it was thrown away.
+            KeyError: the slot had none with that number, or it was deleted.
         """
         found = replace(disk, serial=serial)
         if not (self._node.images / found.image).exists():
-            raise KeyError(f"{self._node.name} has kept no disk number {serial} of {disk.slot}")
+            raise KeyError(f"{self._node.name} has no disk number {serial} of {disk.slot}")
         return found
 
     def next_serial(self, slot: str) -> int:
-        """A number that none of the slot's disks has had that are still there."""
+        """A number that no existing disk of the slot has."""
         taken = [int(image.stem.rpartition("-")[2]) for image in self._node.images.glob(f"{slot}-*.img")]
         return max([*taken, self.get(slot).serial]) + 1
 
     def place(self, disk: Disk) -> None:
-        """Put a disk that has an image already into its slot; what was there is kept."""
+        """Put a disk with an existing image into its slot; the current one is kept."""
         slots = {each.slot: each for each in self.all()} | {disk.slot: disk}
         self._write(list(slots.values()))
 
     def throw_away(self) -> None:
-        """Throw away all disks that are in no slot."""
+        """Delete all disks that are in no slot."""
         used = {disk.image for disk in self.all()}
         for image in self._node.images.glob("*.img"):
             if image.name not in used:
@@ -139,20 +139,20 @@ class Rack:
 
 
 def make_image(path: Path, size: int, file_system: str) -> None:
-    """Make a sparse image with an empty file system; it takes hardly any room."""
+    """Create a sparse image with an empty file system; it uses hardly any space."""
     path.unlink(missing_ok=True)
     with path.open("wb") as image:
         image.truncate(size)
     if file_system == "xfs":
         run("mkfs.xfs", "-q", path)
     else:
-        # Read-only when the kernel finds it in disorder, as distributions mount theirs.
+        # Read-only on errors, as distributions mount theirs.
         features = ("-E", "lazy_itable_init=1,lazy_journal_init=1", "-e", "remount-ro", "-m", "0")
         run("mkfs.ext4", "-q", "-F", *features, path)
 
 
 def storage_classes() -> list[dict[str, Any]]:
-    """The two classes: Kafka's disks, and the default one for everything small."""
+    """The two StorageClasses: Kafka's disks, and the default one for everything small."""
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     return [
         {
@@ -181,7 +181,7 @@ _UNITS: Final[dict[str, int]] = {
 
 
 def format_size(size: int) -> str:
-    """A number of bytes as a quantity, in the largest unit that leaves it whole."""
+    """A number of bytes as a quantity, in the largest unit that divides it."""
     for unit in ("Ti", "Gi", "Mi", "Ki"):
         if size % _UNITS[unit] == 0:
             return f"{size // _UNITS[unit]}{unit}"
@@ -189,13 +189,13 @@ def format_size(size: int) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size such as 100Gi.
+    """Parse a size such as 100Gi.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a size.
     """
     digits = text.rstrip("kKMGTi")
     unit = text[len(digits) :]
     if not digits.isdigit() or unit not in _UNITS:
-        raise ValueError(f"{text!r} is no size; write it like 100Gi")
+        raise ValueError(f"{text!r} is not a size; write it like 100Gi")
     return int(digits) * _UNITS[unit]

@@ -1,4 +1,4 @@
-"""A door into a network namespace: listens on the host's loopback, connects from inside the namespace.
+"""A TCP proxy into a network namespace: listens on the host's loopback, connects from inside the namespace.
 
 python -m e2e.cluster.door PORT NETNS HOST HOST_PORT
 """
@@ -13,7 +13,7 @@ _CLONE_NEWNET = 0x40000000
 
 
 def enter_netns(name: str) -> None:
-    """Move this thread into a network namespace. Sockets that it has already stay where they were made."""
+    """Move this thread into a network namespace. Its existing sockets stay in the old one."""
     handle = os.open(f"/run/netns/{name}", os.O_RDONLY)
     try:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -30,7 +30,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
-    except OSError:  # either side went away: the other is closed as well
+    except OSError:  # one side has closed: close the other, too
         writer.close()
 
 

@@ -1,7 +1,7 @@
-"""The enclosure that the nodes' disks are in: a program that serves their images, and makes them sick on command.
+"""The enclosure of the nodes' disks: a program that serves their images, and injects faults on command.
 
-It has a mount namespace of its own, in which nodes are born, so that the host never sees its mount. It is not part of
-any node: a node that loses power leaves its disks as they are.
+It has a mount namespace of its own, in which nodes are created, so that its mount is invisible to the host. It is not part of
+any node: disks stay as they are when a node loses power.
 """
 
 import json
@@ -22,7 +22,7 @@ class Enclosure:
         self._socket = layout.state / "enclosure.socket"
 
     def start(self) -> Process:
-        """Start it; its process is also what holds the mount namespace that nodes begin in."""
+        """Start it; its process also holds the mount namespace in which nodes start."""
         layout = self._layout
         program = ensure_enclosure()
         layout.images.mkdir()
@@ -44,17 +44,17 @@ class Enclosure:
         return process
 
     def order(self, file: str, mode: str, milliseconds: int = 0) -> None:
-        """Say how a disk behaves from now on: well, slow (so long more per request), hang, or error.
+        """Set a disk's behaviour from now on: well, slow (additional time per request), hang, or error.
 
         Args:
             file: its image, relative to the folder of images.
-            mode: how.
-            milliseconds: if slow.
+            mode: the behaviour.
+            milliseconds: for slow.
         """
         self._ask({"file": file, "mode": mode, "milliseconds": milliseconds})
 
     def sick(self) -> dict[str, str]:
-        """Image and mode of all disks that are not well."""
+        """Image and mode of all disks with a fault."""
         return {file: order["mode"] for file, order in self._ask({"mode": "ask"}).items()}
 
     def _ask(self, order: dict[str, str | int]) -> dict[str, dict[str, str]]:

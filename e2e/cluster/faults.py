@@ -1,4 +1,4 @@
-"""What can be done to a testbed that stands: nodes, disks, cables."""
+"""Faults on a running testbed: nodes, disks, cables."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,29 +13,29 @@ class Faults(DiskFaults, ABC):
 
     @abstractmethod
     def wait_ready(self, indices: Sequence[int], seconds: float = 120) -> None:
-        """Wait until nodes are ready, as reported since they were last switched on."""
+        """Wait until nodes are ready, as reported since they were last powered on."""
 
     # Nodes
 
     def node_off(self, index: int, *, lose_unsynced: bool = False) -> None:
-        """Cut a node's power. It takes Kubernetes about 20 s to notice.
+        """Power a node off. Kubernetes notices after about 20 s.
 
         Args:
             index: the node.
-            lose_unsynced: what was written but not synced is lost, as when real power goes. Else it is kept.
+            lose_unsynced: data that was written but not synced is lost, as in a real power failure. Otherwise it is kept.
         """
         node = self.node(index)
         if lose_unsynced and node.is_on():
             for disk in Rack(node.layout).all():
                 self.shut_down(node, disk)
-        # A power cycle makes a disk that hangs answer again; until then nothing that waits for it could die.
+        # A power cycle makes a hung disk answer again; until then no process that waits for it could die.
         for file, mode in self.enclosure.sick().items():
             if mode == "hang" and file.startswith(f"{node.layout.name}/"):
                 self.enclosure.order(file, "well")
         node.switch_off()
 
     def node_on(self, index: int, *, wait: bool = True) -> None:
-        """Switch a node on again, and wait until it is ready."""
+        """Power a node on, and wait until it is ready."""
         node = self.node(index)
         if not node.is_on():
             node.switch_on()
@@ -45,15 +45,15 @@ class Faults(DiskFaults, ABC):
     # Cables
 
     def link_down(self, index: int) -> None:
-        """Pull a node's network cable."""
+        """Unplug a node's network cable."""
         net.set_link(self.node(index).layout, up=False)
 
     def link_up(self, index: int) -> None:
-        """Plug a node's network cable in again."""
+        """Plug a node's network cable in."""
         net.set_link(self.node(index).layout, up=True)
 
     def partition(self, one: int, other: int, *, both: bool = True) -> None:
-        """Let nothing pass between two nodes; or, if not both, nothing from the one to the other."""
+        """Drop all packets between two nodes, or, if not both, those from the one to the other."""
         net.partition(self.node(one).layout, self.node(other).layout, both=both)
 
     def heal_partitions(self) -> None:

@@ -1,4 +1,4 @@
-"""Frozen file systems: every write to one waits, and what waits cannot be killed, until it is thawed."""
+"""Frozen file systems: every write waits until it is thawed, and the waiting processes cannot be killed."""
 
 import fcntl
 import os
@@ -12,10 +12,10 @@ _FITHAW: Final = 0xC0045878
 
 
 def thaw_all(cgroup: str) -> None:
-    """Thaw whatever disks the processes of a control group see below the disks' folder.
+    """Thaw all disks below the disks' folder that are visible to the processes of a control group.
 
-    For the moment before they are killed: those that wait for a frozen disk would not die, and a file system that is
-    unmounted while it is frozen stays, with its loop device, until the machine is started anew.
+    Called before they are killed: processes that wait for a frozen disk would not die, and a file system that is
+    unmounted while frozen stays, with its loop device, until the machine restarts.
     """
     seen = {_namespace(os.getpid())}
     for pid in cgroups.members(cgroup):
@@ -26,7 +26,7 @@ def thaw_all(cgroup: str) -> None:
         folder = Path(f"/proc/{pid}/root{DISKS_FOLDER}")
         try:
             mounts = list(folder.iterdir())
-        except OSError:  # gone, or it sees no disks
+        except OSError:  # it has ended, or sees no disks
             continue
         for mount in mounts:
             _thaw(mount)

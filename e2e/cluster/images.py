@@ -1,7 +1,7 @@
-"""Container images: built from our Dockerfiles with buildah, on roots that debootstrap makes.
+"""Container images: built from our Dockerfiles with buildah, on root file systems created by debootstrap.
 
-No registry is asked. buildah keeps its layers in the cache, so a change of code costs seconds. Built images end as
-plain files in the cache; nodes get them by importing an archive that leaves out what they have already.
+No registry is used. buildah keeps its layers in the cache, so a change of code costs seconds. Built images are stored as
+plain files in the cache; nodes import an archive without the parts that they have already.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from e2e.cluster.paths import CHECKOUT, cache_dir, remove_orphans
 _RELEASE: Final = "bookworm"  # the Debian whose Python is 3.11
 _DOCKERFILES: Final = CHECKOUT / "e2e" / "images"
 _SPINDLE_DOCKERFILE: Final = Path("operator") / "Dockerfile"  # relative to the checkout
-# What Spindle's image is made from, relative to the checkout.
+# Inputs of Spindle's image, relative to the checkout.
 _SPINDLE_SOURCES: Final = (
     *("pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
     *("core", "operator", "agent", "cli"),
@@ -39,10 +39,10 @@ _CA_BUNDLE: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 
 @dataclass(frozen=True)
 class Image:
-    """An image that was built.
+    """A built image.
 
     Attributes:
-        name: as manifests name it.
+        name: as in manifests.
         folder: its OCI manifest, as manifest.json, and its blobs, each named by its SHA-256.
     """
 
@@ -58,7 +58,7 @@ class Image:
         """Write an OCI archive, for ``ctr images import``.
 
         Args:
-            target: where to.
+            target: path of the archive.
             without: SHA-256 of the blobs that the importer has already.
         """
         manifest = (self.folder / "manifest.json").read_bytes()
@@ -80,7 +80,7 @@ class Image:
 
 
 def ensure_images() -> list[Image]:
-    """All images of a node, built if need be; Spindle's own is the last."""
+    """All images of a node, built if necessary; Spindle's own is the last."""
     return [ensure_pause_image(), ensure_kafka_image(), ensure_spindle_image()]
 
 
@@ -110,7 +110,7 @@ def ensure_kafka_image(version: str = versions.KAFKA) -> Image:
 
 
 def ensure_spindle_image(checkout: Path = CHECKOUT, name: str = SPINDLE_IMAGE) -> Image:
-    """The image of operator, agent and command line, from a checkout as it is now."""
+    """The image of operator, agent and command line, from the current state of a checkout."""
     sources = [checkout / each for each in _SPINDLE_SOURCES]
     key = _digest(*sources, _DOCKERFILES / "python", text=_RELEASE)
     tag = name.rpartition(":")[2]
@@ -131,7 +131,7 @@ def ensure_spindle_image(checkout: Path = CHECKOUT, name: str = SPINDLE_IMAGE) -
 
 
 def ensure_rebalance_image() -> Image:
-    """The image of the rebalance job, from the checkout as it is now. Large, so it is built only for what asks for it."""
+    """The image of the rebalance job, from the current state of the checkout. It is large, so it is built only on request."""
     sources = [CHECKOUT / name for name in (*_SPINDLE_SOURCES, "rebalance")]
     key = _digest(*sources, _DOCKERFILES / "python", text=_RELEASE)
 
@@ -146,7 +146,7 @@ def ensure_rebalance_image() -> Image:
 
 
 def _debian() -> str:
-    """Name of a minimal Debian in buildah's store, made by debootstrap if it is not there."""
+    """Name of a minimal Debian in buildah's store, created with debootstrap if it does not exist."""
     name = f"localhost/spindle-testbed/debian:{_RELEASE}"
     with locked("debian"):
         if not _in_store(name):
@@ -171,7 +171,7 @@ def _make_debian(name: str) -> None:
         shutil.rmtree(root / waste)
         (root / waste).mkdir()
     (root / "var/cache/apt/archives/partial").mkdir()
-    _buildah("rm", "--all")  # what an interrupted build left
+    _buildah("rm", "--all")  # remains of an interrupted build
     container = _buildah("from", "scratch").strip()
     _buildah("copy", "--quiet", container, str(root), "/")
     _buildah("commit", "--quiet", "--rm", container, name)
@@ -179,7 +179,7 @@ def _make_debian(name: str) -> None:
 
 
 def _python() -> str:
-    """Name of an image with Python in buildah's store, built if it is not there."""
+    """Name of an image with Python in buildah's store, built if it does not exist."""
     key = _digest(_DOCKERFILES / "python")[:12]
     name = f"localhost/spindle-testbed/python:{key}"
     base = _debian()
@@ -194,7 +194,7 @@ def _python() -> str:
 def _build(
     name: str, dockerfile: Path, context: Path, folder: Path, *more: str, known: Collection[Path] = ()
 ) -> None:
-    """Build an image and leave its manifest and blobs in the folder; blobs of known images are not made again."""
+    """Build an image and store its manifest and blobs in the folder, except blobs of known images."""
     ensure_programs("buildah")
     say(f"building image {name}")
     options = ("--quiet", "--layers", "--isolation=chroot", *_pip_access(), *more)
@@ -202,10 +202,10 @@ def _build(
     blobs_known = {path.name: path for image in known for path in image.iterdir()}
     layers = json.loads(_buildah("inspect", "--type=image", name))["OCIv1"]["rootfs"]["diff_ids"]
     if sum(layer.removeprefix("sha256:") not in blobs_known for layer in layers) > 1:
-        # Uncompressed: it goes no further than this machine.
+        # Uncompressed: it stays on this machine.
         _buildah("push", "--quiet", "--disable-compression", name, f"dir:{folder}")
         return
-    # Only the uppermost layer is new. Into an OCI layout, which takes blobs that are there already as they are
+    # Only the top layer is new. An OCI layout keeps existing blobs as they are (a plain folder does not) but compresses new ones.
     # (a plain folder does not) but compresses what is new.
     layout = folder / "layout"
     blobs = layout / "blobs" / "sha256"
@@ -222,7 +222,7 @@ def _build(
 
 
 def _pip_access() -> list[str]:
-    """Let pip, inside a build, trust and use what pip on this machine does; the image keeps nothing of it."""
+    """Let pip in a build use the configuration of pip on this machine; the image does not contain it."""
     if not _CA_BUNDLE.exists():
         return []
     inside = "/etc/ssl/certs/testbed-ca.crt"
@@ -233,7 +233,7 @@ def _pip_access() -> list[str]:
 
 
 def _pip_index() -> list[str]:
-    """The index that pip uses here, if it is not pip's own default."""
+    """The index that pip uses here, if it is not the default."""
     index = os.environ.get("PIP_INDEX_URL")
     if not index:
         known = ConfigParser()
@@ -249,10 +249,10 @@ def _pip_index() -> list[str]:
 
 
 def _prune() -> None:
-    """Now and then forget what earlier builds left; the next build then takes a minute instead of seconds."""
+    """Occasionally delete layers of earlier builds; the next build then takes a minute instead of seconds."""
     layers = cache_dir() / "buildah" / "overlay"
     if layers.is_dir() and len(list(layers.iterdir())) > _MOST_LAYERS:
-        say("forgetting layers of earlier builds")
+        say("deleting layers of earlier builds")
         _buildah("rmi", "--prune", "--force")
 
 
@@ -271,7 +271,7 @@ def _buildah(*arguments: str | Path) -> str:
 
 
 def _isolated(program: str, *arguments: str | Path) -> str:
-    """Run a tool that mounts things; its mounts, processes and what it keeps in /run and /var/lib end with it."""
+    """Run a tool that mounts file systems; its mounts, processes and files in /run and /var/lib are removed with it."""
     command = [
         "unshare",
         "--mount",
@@ -295,7 +295,7 @@ def _add(archive: tarfile.TarFile, name: str, body: bytes) -> None:
 
 
 def _digest(*paths: Path, text: str = "") -> str:
-    """Digest over files, and over all files in folders but what Python leaves there."""
+    """Digest of files and folders, without Python's cache files."""
     digest = hashlib.sha256(text.encode())
     for top in paths:
         files = sorted(top.rglob("*")) if top.is_dir() else [top]
@@ -307,7 +307,7 @@ def _digest(*paths: Path, text: str = "") -> str:
 
 
 def forget_old(pattern: str, current: Path, keep: int) -> None:
-    """Delete all but the newest entries of the cache that match, and never the current one."""
+    """Delete all matching entries of the cache except the newest ones and the current one."""
     entries = sorted(cache_dir().glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)
     for entry in entries[keep:]:
         if entry != current and entry.is_dir():

@@ -1,4 +1,4 @@
-"""Names, addresses and paths of one testbed. Everything that it makes can be found again by these alone."""
+"""Names, addresses and paths of one testbed. With these alone, everything that it creates can be found."""
 
 import os
 import re
@@ -33,11 +33,11 @@ class LayoutError(ValueError):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one testbed's things are. Its name comes from SPINDLE_TESTBED, so that two can stand side by side.
+    """Paths and names of one testbed. Its name comes from SPINDLE_TESTBED, so that two can run side by side.
 
     Attributes:
         name: lower case letters and digits, at most 12.
-        state: folder of everything that it keeps; gone after ``down``.
+        state: folder of all its files; removed by ``down``.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Layout:
 
     @classmethod
     def default(cls) -> Self:
-        """The testbed that the environment names."""
+        """The testbed named by the environment."""
         return cls.named(os.environ.get("SPINDLE_TESTBED", "spindle"))
 
     @classmethod
@@ -53,7 +53,7 @@ class Layout:
         """The testbed of this name."""
         if not re.fullmatch(r"[a-z][a-z0-9]{0,11}", name):
             raise LayoutError(
-                f"{name!r} is no name for a testbed (SPINDLE_TESTBED): use at most 12 lower-case letters and digits"
+                f"{name!r} is not a valid name for a testbed (SPINDLE_TESTBED): use at most 12 lower-case letters and digits"
             )
         return cls(name, Path("/var/tmp/spindle-testbed") / name)
 
@@ -69,7 +69,7 @@ class Layout:
 
     @property
     def netns_prefix(self) -> str:
-        """What the names of all its network namespaces begin with."""
+        """Prefix of the names of all its network namespaces."""
         return f"testbed-{self.name}-"
 
     @property
@@ -99,12 +99,12 @@ class Layout:
 
     @property
     def last_logs(self) -> Path:
-        """Where the logs of an ``up`` that failed are kept."""
+        """Folder for the logs of a failed ``up``."""
         return self.state.with_name(f"{self.name}.logs")
 
     @property
     def lock(self) -> Path:
-        """File whose lock is held by the one command that changes the testbed."""
+        """File that is locked by the command that changes the testbed."""
         return self.state.with_name(f"{self.name}.lock")
 
     def node(self, index: int) -> "NodeLayout":
@@ -146,7 +146,7 @@ class NodeLayout:
 
     @property
     def cgroup(self) -> str:
-        """Its control group, the root of all that the kubelet makes."""
+        """Its control group, the root of all groups that the kubelet creates."""
         return f"{self.testbed.cgroup}/{self.name}"
 
     @property
@@ -155,7 +155,7 @@ class NodeLayout:
         return self.testbed.state / "nodes" / self.name
 
     def boot_id(self) -> str:
-        """Changes whenever it is switched on; the kubelet reports it. Empty before the first time."""
+        """Changes whenever it is powered on; the kubelet reports it. Empty before the first time."""
         path = self.folder / "boot_id"
         return path.read_text().strip() if path.exists() else ""
 
@@ -166,7 +166,7 @@ class NodeLayout:
 
     @property
     def served(self) -> Path:
-        """The same folder as the enclosure serves it; only nodes see it."""
+        """The same folder as served by the enclosure; only nodes see it."""
         return self.testbed.enclosure / self.name
 
     @property

@@ -1,4 +1,4 @@
-"""Limits of the machine that many nodes on one kernel run into."""
+"""Limits of the machine that many nodes on one kernel reach."""
 
 import os
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Final
 
 _PER_NODE: Final = 8  # kubelet 6, containerd, kube-proxy
 _CONTROL_PLANE: Final = 7
-_SPARE: Final = 8  # for what runs in pods as root
+_SPARE: Final = 8  # for programs in pods that run as root
 
 
 def inotify_shortage(nodes: int) -> str:
-    """Why a testbed with so many nodes cannot come up for want of inotify instances, or an empty string.
+    """Why a testbed with this many nodes lacks inotify instances, or an empty string.
 
-    They are counted per user. A kubelet that gets none neither works nor ends.
+    They are counted per user. A kubelet without any neither works nor exits.
     """
     limit = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
     wanted = _CONTROL_PLANE + _PER_NODE * nodes + _SPARE
@@ -34,6 +34,6 @@ def _inotify_in_use(user: int) -> int:
                 count += sum(
                     str(file.readlink()) == "anon_inode:inotify" for file in (process / "fd").iterdir()
                 )
-        except OSError:  # it ended while we looked
+        except OSError:  # it has ended meanwhile
             continue
     return count

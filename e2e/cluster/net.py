@@ -1,4 +1,4 @@
-"""Network of the testbed: a bridge in a namespace of its own, one namespace per node, static routes, no way out."""
+"""Network of the testbed: a bridge in a namespace of its own, one namespace per node, static routes, no route to the outside."""
 
 from e2e.cluster.layout import CONTROL_ADDRESS, SERVICE_RANGE, Layout, NodeLayout
 from e2e.cluster.system import CommandError, in_netns, run
@@ -17,7 +17,7 @@ def make(layout: Layout, nodes: int) -> None:
         f"link add {BRIDGE} type bridge",
         f"address add {CONTROL_ADDRESS}/24 dev {BRIDGE}",
         f"link set {BRIDGE} up",
-        # Without a route a packet to a service never gets as far as kube-proxy's rules.
+        # Without a route, packets to a Service never reach kube-proxy's rules.
         f"route add {SERVICE_RANGE} dev {BRIDGE}",
     )
     everyone = [layout.node(index) for index in range(1, nodes + 1)]
@@ -26,7 +26,7 @@ def make(layout: Layout, nodes: int) -> None:
 
 
 def remove(layout: Layout) -> None:
-    """Remove all namespaces of this testbed; what stands in them goes along."""
+    """Remove all namespaces of this testbed with their contents."""
     for name in namespaces(layout):
         run("ip", "netns", "delete", name)
 
@@ -38,7 +38,7 @@ def namespaces(layout: Layout) -> list[str]:
 
 
 def set_link(node: NodeLayout, *, up: bool) -> None:
-    """Plug a node's cable in, or pull it."""
+    """Plug a node's cable in, or unplug it."""
     _ip(node.testbed.control_netns, f"link set {node.link} {'up' if up else 'down'}")
 
 
@@ -49,7 +49,7 @@ def link_is_up(node: NodeLayout) -> bool:
 
 
 def partition(a: NodeLayout, b: NodeLayout, *, both: bool = True) -> None:
-    """Let nothing pass from node a to node b, and nothing back unless only one direction is asked for."""
+    """Drop packets from node a to node b, and those back unless only one direction is requested."""
     pairs = [(a, b), (b, a)] if both else [(a, b)]
     rules = "".join(
         f"add rule bridge {_TABLE} forward iifname {one.link} oifname {other.link} drop\n"
@@ -88,5 +88,5 @@ def _make_node(control: str, node: NodeLayout, everyone: list[NodeLayout]) -> No
 
 
 def _ip(netns: str, *lines: str) -> None:
-    """Run several ``ip`` commands in one go."""
+    """Run several ``ip`` commands at once."""
     run(*in_netns(netns, "ip", "-batch", "-"), stdin="\n".join(lines) + "\n")

@@ -1,7 +1,7 @@
-"""The first process of a node: gives it its own view of the file system, mounts its disks, runs its programs.
+"""The first process of a node: creates its view of the file system, mounts its disks, runs its programs.
 
 python -m e2e.cluster.node_init PLAN.json, as process 1 of new mount, pid, uts and ipc namespaces. When it dies, the
-kernel kills all that it started: that is the node's power switch.
+kernel kills everything that it started, as if the node were powered off.
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from e2e.cluster.waiting import pause, wait_for
 
-# The kubelet compares these settings of the whole machine with what it wants: it is shown what it wants.
-# To these comes a boot id of the node's own, as every boot of a machine has one.
+# The kubelet compares these settings of the whole machine with the values that it needs, so it is shown those values.
+# In addition, the node has a boot id of its own, as every boot of a machine has one.
 _DECOYS: Final = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -32,7 +32,7 @@ def mount(*arguments: str | Path) -> None:
 
 
 def make_view(folder: Path, log: Path) -> None:
-    """The node's own /proc, /run, /var/lib, /var/log and /mnt, and decoys for what is the whole machine's."""
+    """The node's own /proc, /run, /var/lib, /var/log and /mnt, and substitutes for settings of the whole machine."""
     mount("-t", "proc", "proc", "/proc")
     mount("--make-rshared", "/")
     for place in ("/run", "/var/lib", "/mnt"):
@@ -54,7 +54,7 @@ def make_view(folder: Path, log: Path) -> None:
     }
     for place, source in own.items():
         mount("--bind", source, place)
-        # Out of the peer group of where it came from: mounts made below must not appear there as well.
+        # Out of the peer group of its origin: mounts below must not appear there.
         mount("--make-private", place)
         mount("--make-shared", place)
     decoys = {**_DECOYS, "kernel/random/boot_id": (folder / "boot_id").read_text().strip()}
@@ -65,17 +65,17 @@ def make_view(folder: Path, log: Path) -> None:
 
 
 def mount_disks(disks: list[dict[str, str]]) -> None:
-    """Mount what can be mounted. A disk that cannot leaves an empty folder, as on any machine with nofail."""
+    """Mount the disks. If one cannot be mounted, its folder stays empty, as on any machine with nofail."""
     for disk in disks:
         Path(disk["mount"]).mkdir(parents=True, exist_ok=True)
         command = ["mount", "-o", "loop", disk["image"], disk["mount"]]
-        # Once more: a free loop device may be gone before it is taken, when another testbed goes down just then.
+        # Try twice: a free loop device may disappear before it is used, if another testbed is taken down at that moment.
         if all(subprocess.run(command, check=False).returncode != 0 for _ in range(2)):
             print(f"{disk['mount']} is not mounted", flush=True)
 
 
 def supervise(programs: dict[str, list[str]], log: Path) -> None:
-    """Keep the programs running, as an init system would, and collect orphans."""
+    """Keep the programs running, like an init system, and reap orphans."""
     running: dict[int, str] = {}
 
     def start(name: str) -> None:
@@ -92,7 +92,7 @@ def supervise(programs: dict[str, list[str]], log: Path) -> None:
         pid, status = os.wait()
         name = running.pop(pid, "")
         if name:
-            print(f"{name} ended with {os.waitstatus_to_exitcode(status)}, starting it again", flush=True)
+            print(f"{name} ended with {os.waitstatus_to_exitcode(status)}, restarting it", flush=True)
             pause(1)
             start(name)
 
@@ -100,7 +100,7 @@ def supervise(programs: dict[str, list[str]], log: Path) -> None:
 def main() -> None:
     plan: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
     folder, log = Path(plan["folder"]), Path(plan["log"])
-    # As the outside counts it: the link still leads to the machine's /proc.
+    # The pid outside of the namespace: the link still leads to the machine's /proc.
     (folder / "init.pid").write_text(str(Path("/proc/self").readlink()))
     (folder / "boot_id").write_text(f"{uuid.uuid4()}\n")
     socket.sethostname(plan["name"])

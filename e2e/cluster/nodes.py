@@ -20,7 +20,7 @@ from e2e.cluster.proxy import proxy_config
 from e2e.cluster.system import CommandError, run
 from e2e.cluster.waiting import wait_for
 
-# Left for the machine itself when its memory is divided among the nodes.
+# Reserved for the machine itself when its memory is divided among the nodes.
 _MACHINE_SHARE: Final = 0.2
 
 CONTAINERD_CONFIG: Final = f"""version = 2
@@ -61,13 +61,13 @@ disabled_plugins = [{
 
 @dataclass(frozen=True)
 class Node:
-    """One node: makes its files, switches it on and off, runs commands on it.
+    """One node: creates its files, powers it on and off, runs commands on it.
 
     Attributes:
         layout: its names and paths.
         zone: value of its zone label.
         kubernetes: folder of the Kubernetes programs.
-        enclosure: pid of the enclosure, in whose mount namespace it is born.
+        enclosure: pid of the enclosure, in whose mount namespace it starts.
     """
 
     layout: NodeLayout
@@ -76,7 +76,7 @@ class Node:
     enclosure: int
 
     def make(self, containerd: Path, nodes: int) -> None:
-        """Write its files; its containerd starts as a copy of the one at that folder."""
+        """Write its files; its containerd starts with a copy of the given folder."""
         folder = self.layout.folder
         for name in ("kubelet", "cni"):
             (folder / name).mkdir(parents=True)
@@ -91,8 +91,8 @@ class Node:
         (folder / "resolv.conf").write_text(f"nameserver {CONTROL_ADDRESS}\n")
 
     def switch_on(self) -> Process:
-        """Boot it. Returns at once; the process returned is the node's whole life."""
-        # The kubelet answers its probes and its heartbeat even while all brokers start at once.
+        """Boot it. Returns at once; the node runs as long as the returned process."""
+        # So that the kubelet answers its probes and sends its heartbeat even while all brokers start at once.
         cgroups.make(f"{self.layout.cgroup}/system", weight=4)
         (self.layout.folder / "boot_id").unlink(missing_ok=True)
         plan = self.layout.folder / "boot.json"
@@ -111,15 +111,15 @@ class Node:
         return spawn(command, self.layout.log / "init.log", env={"PYTHONPATH": str(CHECKOUT)})
 
     def switch_off(self) -> None:
-        """Cut its power: every process of it dies at once, unasked."""
+        """Power it off: all of its processes are killed at once."""
         thaw_all(self.layout.cgroup)
         cgroups.kill_all(self.layout.cgroup)
-        wait_for("the node's mounts to go", lambda: not self.loops(), seconds=20, every=0.05)
+        wait_for("removal of the node's mounts", lambda: not self.loops(), seconds=20, every=0.05)
         cgroups.remove(self.layout.cgroup)
         self._pid_file.unlink(missing_ok=True)
 
     def loops(self) -> list[str]:
-        """Loop devices that stand on its images."""
+        """Loop devices of its images."""
         listed = json.loads(
             run("losetup", "--list", "--json", "--output", "NAME,BACK-FILE") or '{"loopdevices": []}'
         )
@@ -129,7 +129,7 @@ class Node:
         ]
 
     def is_on(self) -> bool:
-        """Whether it has power."""
+        """Whether it is powered on."""
         return self._init() is not None
 
     def command(self, *command: str | Path) -> list[str]:
@@ -150,7 +150,7 @@ class Node:
         ]
 
     def run(self, *command: str | Path, stdin: str | None = None, seconds: float = 60) -> str:
-        """Run a command on the node and return what it printed."""
+        """Run a command on the node and return its output."""
         return run(*self.command(*command), stdin=stdin, seconds=seconds)
 
     @property
@@ -168,7 +168,7 @@ class Node:
         return pid if mine and pid in cgroups.members(self.layout.cgroup) else None
 
     def _boot_plan(self) -> dict[str, Any]:
-        """What the node's first process does."""
+        """Plan for the node's first process."""
         layout, folder = self.layout, self.layout.folder
         pki = layout.testbed.pki
         kubelet = [
@@ -199,7 +199,7 @@ class Node:
             "type": "host-local",
             "ranges": [[{"subnet": self.layout.pods}]],
             "routes": [{"dst": "0.0.0.0/0"}],
-            "dataDir": "/run/cni-addresses",  # forgotten when the power goes, like the pods
+            "dataDir": "/run/cni-addresses",  # lost when the node loses power, like the pods
         }
         bridge = {
             "type": "bridge",
@@ -232,13 +232,13 @@ class Node:
             "cgroupRoot": f"/{layout.cgroup}",
             "failCgroupV1": False,
             "failSwapOn": False,
-            # It would write settings of the whole machine; with this it only compares, and finds decoys.
+            # It would write settings of the whole machine; with this it only compares them, and reads the substitutes.
             "protectKernelDefaults": True,
             "clusterDNS": [CONTROL_ADDRESS],
             "clusterDomain": DOMAIN,
             "resolvConf": str(layout.folder / "resolv.conf"),
             "volumePluginDir": "/var/lib/kubelet/volumeplugins",
-            # Every node sees all of the machine's memory; this makes what it offers its fair share.
+            # Every node sees all of the machine's memory; this limits its allocatable memory to a fair share.
             "systemReserved": {"memory": f"{_reserved_memory(nodes) >> 20}Mi", "cpu": "100m"},
             "evictionHard": {
                 "memory.available": "100Mi",
@@ -256,14 +256,14 @@ class Node:
 
 
 class OffError(RuntimeError):
-    """The node has no power."""
+    """The node is powered off."""
 
 
 def clone(source: Path, target: Path) -> None:
-    """Copy a containerd folder: its data by hard links, as nobody ever writes to it, its databases for real."""
+    """Copy a containerd folder: its data by hard links, because it is never changed, its databases as copies."""
     try:
         run("cp", "-al", source, target)
-    except CommandError:  # another file system: everything for real
+    except CommandError:  # another file system: copy everything
         shutil.rmtree(target, ignore_errors=True)
         run("cp", "-a", "--reflink=auto", source, target, seconds=600)
         return

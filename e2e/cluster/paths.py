@@ -1,4 +1,4 @@
-"""Where the testbed keeps things: what was built (cache) and what is running (state), both outside the checkout."""
+"""Folders of the testbed: build results (cache) and running state, both outside the checkout."""
 
 import os
 import shutil
@@ -9,13 +9,13 @@ CHECKOUT = PACKAGE.parents[1]
 
 
 def cache_dir() -> Path:
-    """What is dear to build, keyed by version; safe to delete at any time that nothing runs."""
+    """Build results that are expensive to create, keyed by version; may be deleted while nothing runs."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "spindle"
 
 
 def remove_orphans(base: Path, prefix: str) -> None:
-    """Remove folders named ``<prefix><pid>-…`` whose process is gone: it was killed before it could."""
+    """Remove folders named ``<prefix><pid>-…`` whose process was killed before it could remove them."""
     for folder in base.glob(f"{prefix}*"):
         pid = folder.name.removeprefix(prefix).split("-")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():

@@ -1,4 +1,4 @@
-"""Certificates and kubeconfigs of the testbed's control plane. They live as long as the testbed does."""
+"""Certificates and kubeconfigs of the testbed's control plane. They are valid as long as the testbed exists."""
 
 import base64
 import datetime as dt
@@ -28,7 +28,7 @@ _USAGE_OFF: Final = dict.fromkeys(
 
 
 class Authority:
-    """A certificate authority and all that it issues, as files in one folder.
+    """A certificate authority and everything that it issues, as files in one folder.
 
     ``ca.crt`` is its certificate; its own key is never written.
     """
@@ -92,7 +92,7 @@ class Authority:
         return certificate, write_key(self.folder / f"{file}.key", key)
 
     def kubeconfig(self, file: str, server: str, name: str, group: str | None = None) -> Path:
-        """Issue a client certificate and write ``<file>.conf``, a kubeconfig that carries it, for that server."""
+        """Issue a client certificate and write ``<file>.conf``, a kubeconfig that contains it, for that server."""
         certificate, key = self.issue(file, name, group=group)
         path = self.folder / f"{file}.conf"
         config = {

@@ -1,7 +1,7 @@
-"""NetworkPolicies that are enforced: the firewall of kube-router on every node, beside the plain bridge that enforces none.
+"""Enforces NetworkPolicies with kube-router on every node; the plain bridge does not enforce any.
 
-kube-router is not among the parts that the testbed builds: whoever wants this has the program on the PATH. Nothing of it outlives
-``stop``, nor the node's power: its rules and sets are in the node's network namespace alone.
+kube-router is not built by the testbed: it must be on the PATH. Its rules and sets exist only in the node's network namespace, so nothing
+remains after ``stop``, or when the node loses power.
 """
 
 from pathlib import Path
@@ -20,12 +20,12 @@ _NO_RULES: Final = "*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\nCOM
 
 
 def is_installed() -> bool:
-    """Whether there is a kube-router on this machine."""
+    """Whether kube-router is installed on this machine."""
     return which(PROGRAM) is not None
 
 
 def start(node: Node) -> None:
-    """Have a node enforce NetworkPolicies from now on, until ``stop`` or until its power goes; returns when the first rules stand.
+    """Enforce NetworkPolicies on a node until ``stop``, or until it loses power; returns when the first rules exist.
 
     Raises:
         MissingProgramError: kube-router is not installed.
@@ -56,7 +56,7 @@ def start(node: Node) -> None:
 
 
 def stop(node: Node) -> None:
-    """Have a node enforce them no longer, and take the rules away."""
+    """Stop enforcing them on a node, and remove the rules."""
     for process in _running(node.layout):
         process.stop(grace=10)
     node.run("iptables-restore", "--wait", stdin=_NO_RULES)
@@ -69,7 +69,7 @@ def _group(layout: NodeLayout) -> str:
 
 
 def _running(layout: NodeLayout) -> list[Process]:
-    """The node's kube-routers: those programs among the members of its control group."""
+    """The node's kube-router processes, from its control group."""
     program = Path(which(PROGRAM) or PROGRAM).resolve()
     found = [identify(pid) for pid in cgroups.members(_group(layout)) if _runs(pid, program)]
     return [process for process in found if process]

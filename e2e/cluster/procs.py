@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them, told apart from strangers that got their pid later."""
+"""Processes that outlive the command that started them, distinguished from later processes with the same pid."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from e2e.cluster.waiting import wait_for
 
 @dataclass(frozen=True)
 class Process:
-    """A process: its pid, and when it started (clock ticks since boot), which no later owner of the pid shares."""
+    """A process: its pid, and its start time (clock ticks since boot), which no later process with the same pid shares."""
 
     pid: int
     started: int
@@ -31,7 +31,7 @@ class Process:
                 return
 
     def stop(self, *, grace: float = 5.0) -> None:
-        """End it: a polite signal, then after ``grace`` seconds the other one. Returns when it is gone."""
+        """End it: with SIGTERM first, after ``grace`` seconds with SIGKILL. Returns when it has ended."""
         if grace > 0:
             self.signal(signal.SIGTERM)
             try:
@@ -44,7 +44,7 @@ class Process:
         wait_for(f"end of process {self.pid}", lambda: not self.alive(), seconds=20, every=0.02)
 
     def children(self) -> list["Process"]:
-        """Its direct children, as the kernel lists them now."""
+        """Its direct children, from the kernel's list."""
         try:
             listed = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
         except OSError:
@@ -69,9 +69,9 @@ def spawn(
 
     Args:
         command: program and arguments.
-        log: where its output goes; folders are made.
-        env: added to our environment.
-        dies_with_us: the kernel kills it when the calling thread ends, however that ends.
+        log: file for its output; folders are created.
+        env: additional environment variables.
+        dies_with_us: the kernel kills it when the calling thread ends.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     arguments = [str(part) for part in command]
@@ -91,7 +91,7 @@ def spawn(
     return Process(started.pid, found[0] if found else 0)
 
 
-# Children of this very process must be reaped by it, else they stay zombies for as long as it lives.
+# Children of this process must be reaped by it, otherwise they stay zombies as long as it runs.
 _ours: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -105,7 +105,7 @@ def _stat(pid: int) -> tuple[int, bool] | None:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The second field is the name, in brackets, and may hold anything; what follows its last bracket is regular.
+    # The second field is the name in parentheses, and may contain anything; the fields after the last parenthesis are regular.
     fields = text[text.rindex(")") + 2 :].split()
     if fields[0] in "ZX" and child is not None:
         child.wait()

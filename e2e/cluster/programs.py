@@ -10,19 +10,19 @@ Command = list[str | Path]
 
 @dataclass(frozen=True)
 class Server:
-    """What kube-apiserver is given.
+    """Arguments of kube-apiserver.
 
     Attributes:
         programs: folder of the Kubernetes programs.
         etcd: etcd's address.
-        address: where it listens.
-        port: on which port.
-        authority: certificate of the CA that clients' certificates come from.
+        address: address to listen on.
+        port: port to listen on.
+        authority: certificate of the CA of client certificates.
         certificate: its own certificate.
         key: its own key.
         signing_key: signs service accounts' tokens.
         signing_public: the public part of that.
-        folder: where it may write.
+        folder: writable folder.
     """
 
     programs: Path
@@ -37,7 +37,7 @@ class Server:
     folder: Path
 
     def command(self, *more: str) -> Command:
-        """The command line, with more flags at its end."""
+        """The command line, with additional flags at its end."""
         return [
             self.programs / "kube-apiserver",
             f"--etcd-servers={self.etcd}",

@@ -1,4 +1,4 @@
-"""Configuration of kube-proxy, the same on nodes and beside the control plane."""
+"""Configuration of kube-proxy, the same on nodes and in the control plane."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def proxy_config(name: str, kubeconfig: Path, address: str) -> str:
             "clientConnection": {"kubeconfig": str(kubeconfig)},
             "healthzBindAddress": "127.0.0.1:10256",
             "metricsBindAddress": "127.0.0.1:10249",
-            # Nothing that would write settings of the whole machine.
+            # Nothing that would change settings of the whole machine.
             "conntrack": {
                 "maxPerCore": 0,
                 "min": 0,

@@ -1,4 +1,4 @@
-"""What a testbed remembers between two commands: with which options it was made, and its processes."""
+"""State of a testbed between two commands: its options and its processes."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -9,13 +9,13 @@ from e2e.cluster.procs import Process
 
 @dataclass(frozen=True)
 class Options:
-    """How a testbed is made.
+    """Options of a testbed.
 
     Attributes:
         nodes: number of nodes.
-        zones: number of zones; nodes are given them in turn.
+        zones: number of zones; nodes are assigned in turn.
         disks: data disks per node.
-        disk_size: bytes of each; images are sparse, so this much need not be there.
+        disk_size: bytes of each; images are sparse, so the machine needs less.
         file_system: of the disks: xfs or ext4.
     """
 
@@ -31,13 +31,13 @@ class State:
     """The contents of the state file.
 
     Attributes:
-        options: how it was made.
+        options: options of the testbed.
         port: of the API server, on the host's loopback.
         kubernetes: folder of the Kubernetes programs in use.
         loops: loop devices that the machine had before.
-        blobs: SHA-256 of the image parts that every node began with.
+        blobs: SHA-256 of the image parts that every node started with.
         processes: of the control plane, by name.
-        complete: whether ``up`` came to its end.
+        complete: whether ``up`` has completed.
     """
 
     options: Options
@@ -49,14 +49,14 @@ class State:
     complete: bool = False
 
     def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write it atomically."""
         part = path.with_suffix(".part")
         part.write_text(json.dumps(asdict(self), indent=1))
         part.rename(path)
 
     @classmethod
     def load(cls, path: Path) -> "State | None":
-        """What was written, or None if there is nothing that makes sense."""
+        """Read it; None if it does not exist or is not valid."""
         try:
             found = json.loads(path.read_text())
             found["options"] = Options(**found["options"])

@@ -1,4 +1,4 @@
-"""The few ways in which the testbed runs programs of the system."""
+"""Runs programs of the system for the testbed."""
 
 import subprocess
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from e2e.cluster.debian import which
 
 
 class CommandError(RuntimeError):
-    """A command failed; carries what it printed."""
+    """A command failed; contains its output."""
 
     def __init__(self, command: Sequence[str], code: int, output: str) -> None:
         super().__init__(f"{' '.join(command)}: ended with {code}: {output.strip()[-2000:]}")
@@ -16,14 +16,14 @@ class CommandError(RuntimeError):
 
 
 def run(*command: str | Path, stdin: str | None = None, seconds: float = 60) -> str:
-    """Run a program to its end and return what it printed.
+    """Run a program to its end and return its output.
 
     Raises:
-        CommandError: it failed, or took longer than that.
+        CommandError: it failed, or took longer than ``seconds``.
     """
     arguments = [str(part) for part in command]
     arguments[0] = which(arguments[0]) or arguments[0]
-    # It dies with us: whoever clears up after us must not find it still at work.
+    # It dies with this process, so that it does not interfere with a later cleanup.
     arguments = ["setpriv", "--pdeathsig", "KILL", "--", *arguments]
     pipe = subprocess.PIPE
     source = subprocess.DEVNULL if stdin is None else pipe
@@ -31,7 +31,7 @@ def run(*command: str | Path, stdin: str | None = None, seconds: float = 60) -> 
     try:
         output, errors = process.communicate(stdin, timeout=seconds)
     except subprocess.TimeoutExpired as late:
-        process.kill()  # and not waited for: what a hung disk holds dies when the disk answers
+        process.kill()  # not awaited: a process that waits for a hung disk ends only when the disk answers
         raise CommandError(arguments[4:], -1, f"not done after {seconds:g} s") from late
     if process.returncode != 0:
         raise CommandError(arguments[4:], process.returncode, errors or output)

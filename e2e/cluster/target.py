@@ -1,4 +1,4 @@
-"""What scenarios run against: any Kubernetes cluster, of which the testbed is the one that can be hurt."""
+"""The cluster that scenarios run against: any Kubernetes cluster; only the testbed supports faults."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from e2e.cluster.debian import which
 
 
 class Unsupported(RuntimeError):  # noqa: N818 - it says what the cluster is, not what went wrong
-    """This cluster cannot do that; only the testbed can."""
+    """This cluster does not support that; only the testbed does."""
 
 
 class Target(ABC):
-    """A cluster, seen through kubectl; faults are for those that have the machine in their hands.
+    """A cluster, accessed with kubectl; faults are only possible with access to its machines.
 
     Attributes:
         kubeconfig: of an administrator.
@@ -47,7 +47,7 @@ class Target(ABC):
         return done.stdout
 
     def get(self, *arguments: str) -> Any:
-        """What ``kubectl get … -o json`` says, parsed."""
+        """The parsed output of ``kubectl get … -o json``."""
         return json.loads(self.kubectl("get", *arguments, "--output=json"))
 
     def apply(self, *objects: dict[str, Any]) -> None:
@@ -62,7 +62,7 @@ class ForeignCluster(Target):
         self.kubeconfig = kubeconfig
 
     def kubectl_program(self) -> Path:
-        """The kubectl on the PATH, else the one that the testbed builds."""
+        """The kubectl on the PATH, or the one that the testbed builds."""
         found = which("kubectl")
         if found:
             return Path(found)
@@ -71,16 +71,16 @@ class ForeignCluster(Target):
         return ensure_kubernetes() / "kubectl"
 
     def __getattr__(self, name: str) -> Never:
-        """Whatever only the testbed has: powering nodes off, breaking disks, cutting links."""
+        """Features that only the testbed has: powering nodes off, breaking disks, cutting links."""
         if name.startswith(("node", "disk", "link", "partition", "heal", "inside", "reset", "load_images")):
             raise Unsupported(
-                f"{name} needs the testbed; this is the cluster of KUBECONFIG={self.kubeconfig}"
+                f"{name} needs the testbed, but KUBECONFIG={self.kubeconfig} selects another cluster"
             )
         raise AttributeError(f"{type(self).__name__} has no {name}")
 
 
 def foreign_kubeconfig() -> Path | None:
-    """The file that KUBECONFIG names, or None if it names none or one of a testbed."""
+    """The file named by KUBECONFIG; None if there is none, or if it belongs to a testbed."""
     named = os.environ.get("KUBECONFIG")
     if not named or "/spindle-testbed/" in named:
         return None

@@ -1,4 +1,4 @@
-"""Puts images into containerd: once into a template that nodes begin as copies of, later into running nodes."""
+"""Imports images into containerd: once into a template that new nodes copy, later into running nodes."""
 
 import hashlib
 import json
@@ -17,10 +17,10 @@ from e2e.cluster.paths import cache_dir
 
 
 def ensure_template(images: list[Image]) -> Path:
-    """The cache's containerd folder that holds these images.
+    """The cache's containerd folder that contains these images.
 
-    If there is one that has some of them, only the new parts of the others are added to a copy of it: this is what
-    happens after every change of Spindle's code, so it must be quick.
+    If another template has some of them, only the new parts of the others are added to a copy of it: this
+    happens after every change of Spindle's code, so it must be fast.
     """
     wanted = [image.folder.name for image in images]
 
@@ -35,7 +35,7 @@ def ensure_template(images: list[Image]) -> Path:
             clone(like / "root", root)
         else:
             root.mkdir()
-        if missing:  # none where another template has these images and more
+        if missing:  # none if another template has these images and more
             _import(root, folder / "containerd.toml", missing, known["blobs"])
         contents = {"images": wanted, "blobs": sorted({blob for image in images for blob in image.blobs()})}
         (folder / "contents.json").write_text(json.dumps(contents))
@@ -46,18 +46,18 @@ def ensure_template(images: list[Image]) -> Path:
 
 
 def most_alike(wanted: Sequence[str], there: Mapping[Path, Sequence[str]]) -> Path | None:
-    """The template that has most of these images; None if it lacks one of the first two, which never change with Spindle's code."""
+    """The template with most of these images; None if it lacks one of the first two, which do not change with Spindle's code."""
     usable = [path for path, images in there.items() if set(wanted[:2]) <= set(images)]
     return max(usable, key=lambda path: len(set(wanted) & set(there[path])), default=None)
 
 
 def _templates() -> list[Path]:
-    """Folders of all whole templates."""
+    """Folders of all complete templates."""
     return [path.parent for path in cache_dir().glob("template-*/contents.json")]
 
 
 def _contents(template: Path) -> dict[str, list[str]]:
-    """Names of a template's images' folders, and SHA-256 of its blobs."""
+    """Names of the folders of a template's images, and SHA-256 of its blobs."""
     found: dict[str, list[str]] = json.loads((template / "contents.json").read_text())
     return found
 
@@ -115,7 +115,7 @@ def import_running(command: list[str], image: Image, without: Collection[str]) -
     Args:
         command: the command line that imports an archive from its standard input, on the node.
         image: the image.
-        without: digests of what the node has already.
+        without: digests of the parts that the node has already.
     """
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

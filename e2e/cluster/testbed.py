@@ -1,4 +1,4 @@
-"""The testbed itself: up, down, and what can be asked of it and done to it while it stands."""
+"""The testbed: creating, removing, inspecting and changing it."""
 
 import fcntl
 import json
@@ -46,9 +46,9 @@ _STANDARD_SIZE: Final = parse_size("10Gi")
 
 
 class TestbedError(RuntimeError):
-    """The testbed is not in a state in which this can be done; the message says what would help."""
+    """The testbed is not in a state that permits this; the message says what would help."""
 
-    __test__ = False  # not a test, whatever pytest makes of its name
+    __test__ = False  # not a test class, although pytest would collect it by its name
 
 
 class Testbed(Faults):
@@ -67,17 +67,17 @@ class Testbed(Faults):
         self.enclosure = Enclosure(self.layout)
         self._state_file = self.layout.state / "state.json"
 
-    # Life
+    # Creation and removal
 
     def up(self, options: Options, more: Sequence[Callable[[], Image]] = ()) -> None:
-        """Make it, or find that it stands already.
+        """Create it, or find that it exists already.
 
         Args:
-            options: how.
-            more: what gives further images that all nodes are to have from the beginning; called only if it is made.
+            options: its options.
+            more: returns additional images for all nodes; called only if the testbed is created.
 
         Raises:
-            TestbedError: one with other options stands.
+            TestbedError: one with other options exists.
         """
         _check(options)
         with self._locked():
@@ -89,40 +89,40 @@ class Testbed(Faults):
                     )
                 say(f"already up: {self.kubeconfig}")
                 return
-            self._clear("clearing what an earlier testbed left")
+            self._clear("removing the remains of an earlier testbed")
             if shortage := inotify_shortage(options.nodes):
                 raise TestbedError(shortage)
             kubernetes, coredns, images = prepare()
             images += [ensure() for ensure in more]
             template = ensure_template(images)
-            os.sync()  # as below: nothing large is left to be written when the disks are looked at
+            os.sync()  # as below: no large writes should be pending when the disks are measured
             try:
                 self._make(options, kubernetes, coredns, template, images)
             except BaseException:
-                say("failed: clearing up")
+                say("failed: cleaning up")
                 self._keep_logs()
                 self._clear(None)
                 raise
 
     def down(self) -> None:
-        """Take everything away. Nothing of it is left afterwards, whatever state it was in."""
+        """Remove everything, whatever state it was in."""
         with self._locked():
             there = bool(cleanup.leftovers(self.layout))
             self._clear("taking the testbed down")
             shutil.rmtree(self.layout.last_logs, ignore_errors=True)
             self.layout.lock.unlink(missing_ok=True)
-        say("down" if there else "there was nothing to take down")
+        say("down" if there else "there was nothing to remove")
 
     def is_up(self) -> bool:
-        """Whether it was made and its control plane runs."""
+        """Whether it was created and its control plane runs."""
         state = State.load(self._state_file)
         return bool(state and state.complete and self._stands(state))
 
-    # What others work with
+    # For other modules
 
     @property
     def state(self) -> State:
-        """How it was made.
+        """Its options.
 
         Raises:
             TestbedError: it is not up.
@@ -153,7 +153,7 @@ class Testbed(Faults):
         return self._node(state, index)
 
     def status(self) -> list[str]:
-        """What there is, in lines for a person."""
+        """A description of its state, in lines."""
         state = self.state
         dead = [name for name, process in state.processes.items() if not process.alive()]
         lines = [
@@ -173,9 +173,9 @@ class Testbed(Faults):
         return lines
 
     def inside(self, *command: str | Path) -> list[str]:
-        """The command line that runs a command where pods' addresses are routed and cluster DNS answers.
+        """The command line that runs a command where pod addresses are routed and cluster DNS answers.
 
-        That is beside the control plane: its network, with a resolv.conf that asks the cluster's DNS; all else is
+        That is in the network of the control plane, with a resolv.conf for the cluster's DNS; everything else is
         the host's.
         """
         resolv = self.layout.state / "resolv.conf"
@@ -184,14 +184,14 @@ class Testbed(Faults):
         return in_netns(self.layout.control_netns, *isolated)
 
     def load_images(self) -> None:
-        """Build Spindle's image from the checkout as it is now and give it to all nodes that are on.
+        """Build Spindle's image from the current state of the checkout and load it onto all nodes that are powered on.
 
-        Pods that are made from now on run it. Nodes that are off get it when ``up`` next makes them.
+        Pods that are created from now on run it. Nodes that are off get it when ``up`` creates them again.
         """
         self.give(ensure_spindle_image())
 
     def give(self, image: Image) -> None:
-        """Give an image to all nodes that are on."""
+        """Load an image onto all nodes that are powered on."""
         on = [node for node in self.nodes() if node.is_on()]
         say(f"loading {image.name} into {len(on)} nodes")
         known = set(self.state.blobs)
@@ -201,30 +201,30 @@ class Testbed(Faults):
 
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(load, on))
-        # Else all disks, which are files of one real disk, stand still when the kernel writes the images out later.
+        # Otherwise all disks, which are files on one real disk, hang when the kernel writes the images back later.
         os.sync()
 
     def clock(self, index: int, seconds: int) -> None:
-        """Shift the clock of what is started on a node from now on, in Kafka's and Spindle's containers.
+        """Shift the clock of containers of Kafka and Spindle that a node starts from now on.
 
-        What runs already keeps its time; so do the kubelet and containerd, which are no containers.
+        Running containers keep their time; so do the kubelet and containerd, which are not containers.
 
         Args:
             index: the node.
-            seconds: how far ahead of the machine's clock; 0 for none.
+            seconds: offset to the machine's clock; 0 for none.
         """
         node = self.node(index)
         known = set(self.state.blobs)
         for image in (ensure_kafka_image(), ensure_spindle_image()):
             chosen = shifted(image, seconds) if seconds else image
-            # Layers are common to both. The configuration is not: containerd deletes one that no image's name leads to.
+            # The layers are common to both. The configuration is not: containerd deletes one without an image name.
             there = known.difference(chosen.blobs()[:1])
             import_running(node.command("ctr", "--namespace=k8s.io", "images", "import", "-"), chosen, there)
 
     def enforce_policies(self, *, on: bool) -> None:
-        """Have NetworkPolicies enforced on all nodes that have power, by kube-router, or no longer.
+        """Start or stop enforcing NetworkPolicies with kube-router on all nodes that are powered on.
 
-        A node that loses its power loses this, too. With the plain bridge alone, as at first, policies do nothing.
+        A node that loses power no longer enforces them. The plain bridge, the default, does not enforce policies.
 
         Raises:
             MissingProgramError: kube-router is not installed on this machine.
@@ -233,10 +233,10 @@ class Testbed(Faults):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(policies.start if on else policies.stop, powered))
 
-    # Inner parts
+    # Implementation
 
     def _disks_line(self, node: Node) -> str:
-        """The node's disks in one line, each with its fill, or what is wrong with it."""
+        """The node's disks in one line, each with its usage, or its fault."""
         parts = []
         sick = self.enclosure.sick()
         for disk in Rack(node.layout).all():
@@ -262,7 +262,7 @@ class Testbed(Faults):
         blobs = [blob for image in images for blob in image.blobs()]
         state = State(options, port, str(kubernetes), loops=cleanup.loop_devices(), blobs=blobs)
         state.save(self._state_file)
-        # A real control plane has machines of its own; here it must not starve beside a few brokers that start.
+        # A real control plane has machines of its own; here it must not starve while brokers start.
         cgroups.make(f"{layout.cgroup}/control", weight=8)
         say(f"network and control plane, Kubernetes {versions.KUBERNETES}")
         net.make(layout, options.nodes)
@@ -300,7 +300,7 @@ class Testbed(Faults):
         Rack(node.layout).put(*disks)
 
     def wait_ready(self, indices: Sequence[int], seconds: float = 120) -> None:
-        """Wait until these nodes are Ready and as the kubelet of this boot reports them."""
+        """Wait until these nodes are Ready, as reported by the kubelet of this boot."""
         nodes = [self.layout.node(index) for index in indices]
 
         def unready() -> list[str]:
@@ -311,7 +311,7 @@ class Testbed(Faults):
         def missing() -> str:
             return f"not ready: {', '.join(unready())}; logs in {self.layout.logs}"
 
-        wait_for("nodes to be ready", lambda: not unready(), seconds=seconds, every=0.4, detail=missing)
+        wait_for("readiness of nodes", lambda: not unready(), seconds=seconds, every=0.4, detail=missing)
 
     def _node(self, state: State, index: int) -> Node:
         return Node(
@@ -322,7 +322,7 @@ class Testbed(Faults):
         )
 
     def _write_kubeconfig(self, port: int) -> None:
-        """The administrator's, but through the door."""
+        """The administrator's kubeconfig, but through the proxy."""
         config = yaml.safe_load((self.layout.pki / "admin.conf").read_text())
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
         self.kubeconfig.touch(mode=0o600)
@@ -353,18 +353,18 @@ class Testbed(Faults):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One command at a time changes the testbed."""
+        """Only one command at a time may change the testbed."""
         self.layout.lock.parent.mkdir(parents=True, exist_ok=True)
         with self.layout.lock.open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise TestbedError("another command is changing this testbed just now") from None
+                raise TestbedError("another command is changing this testbed") from None
             yield
 
 
 def prepare() -> tuple[Path, Path, list[Image]]:
-    """Build or fetch all that a testbed needs: Kubernetes, CoreDNS, images. Quick when it is all in the cache."""
+    """Build or fetch everything that a testbed needs: Kubernetes, CoreDNS, images. Fast when all of it is in the cache."""
     ensure_programs(*_PROGRAMS)
     ensure_cni_plugins()
     with ThreadPoolExecutor(2) as pool:
@@ -393,4 +393,4 @@ def _check(options: Options) -> None:
     if options.file_system not in {"xfs", "ext4"}:
         raise TestbedError("the file system must be xfs or ext4")
     if options.disk_size < parse_size("320Mi"):
-        raise TestbedError("disks must have at least 320Mi: XFS takes no less")
+        raise TestbedError("disks must have at least 320Mi, the minimum of XFS")

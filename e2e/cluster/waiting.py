@@ -1,4 +1,4 @@
-"""Waiting for what cannot be awaited: a process to listen, a node to be ready. Always with a deadline."""
+"""Polling with a deadline: for a process to listen, a node to become ready."""
 
 import threading
 import time
@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 
 class OverdueError(TimeoutError):
-    """What was waited for did not happen in time; the message says what, and how long it was waited for."""
+    """The condition was not met in time; the message says which one, and the time."""
 
 
 def pause(seconds: float) -> None:
-    """Let some time pass."""
+    """Wait for some time."""
     threading.Event().wait(seconds)
 
 
@@ -25,17 +25,17 @@ def wait_for(
     every: float = 0.1,
     detail: Callable[[], str] | None = None,
 ) -> T:
-    """Ask again and again until the answer is something other than None, False or empty, and return it.
+    """Call ``probe`` until it returns something other than None, False or empty, and return that.
 
     Args:
-        what: what is waited for, as an error shall name it.
-        probe: the question; "not yet" is an answer, not an exception.
-        seconds: how long to wait at most.
-        every: seconds between two questions.
-        detail: asked when time is up: what is known about the reason.
+        what: what is waited for, for the error message.
+        probe: the check; it returns "not yet" instead of raising an exception.
+        seconds: maximum time.
+        every: seconds between two calls.
+        detail: called when the time is up: what is known about the reason.
 
     Raises:
-        OverdueError: time is up.
+        OverdueError: the time is up.
     """
     deadline = time.monotonic() + seconds
     while True:

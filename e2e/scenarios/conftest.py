@@ -1,4 +1,4 @@
-"""A real cluster with Spindle in it. KUBECONFIG chooses another one than the testbed; what only that can do is skipped."""
+"""A real cluster with Spindle. KUBECONFIG chooses a cluster other than the testbed; scenarios that need the testbed are then skipped."""
 
 import os
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from e2e.scenarios.machine import Killer, Machine
 from e2e.scenarios.stand import SHOWN, Stand
 
 _OPTIONS: Final = Options(nodes=6, zones=3, disks=3)
-_KEEP: Final = "SPINDLE_KEEP"  # leave the testbed up after the run, for a look around
+_KEEP: Final = "SPINDLE_KEEP"  # leave the testbed up after the run, for inspection
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Scenarios on clusters of the same kind together, and those that spend theirs last: so it is made once for all of them."""
+    """Sort scenarios: those on the same kind of cluster together, and those that make theirs unusable last, so that each cluster is created once."""
 
     def turn(item: pytest.Item) -> tuple[bool, bool, bool]:
         fixtures = getattr(item, "fixturenames", ())
@@ -43,7 +43,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
         return
     os.environ.setdefault("SPINDLE_TESTBED", "scenarios")
     testbed = Testbed(Layout.default())
-    # Nodes begin as copies of one template: what is imported there need not be imported into each of them.
+    # Nodes start as copies of one template: what is imported there need not be imported into each of them.
     asks = any("job_image" in getattr(item, "fixturenames", ()) for item in request.session.items)
     testbed.up(_OPTIONS, more=[ensure_rebalance_image] if asks else [])
     try:
@@ -68,14 +68,14 @@ def installed(target: Target) -> Target:
 
 @pytest.fixture(scope="session")
 def job_image(installed: Target) -> None:
-    """The rebalance job's image on all nodes; another cluster than the testbed has to have it already."""
+    """The rebalance job's image on all nodes; a cluster other than the testbed must have it already."""
     if isinstance(installed, Testbed):
         installed.give(ensure_rebalance_image())
 
 
 @pytest.fixture
 def lab(installed: Target, stands: Stand, request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """A namespace of its own with blank disks; whatever the scenario leaves there is taken away."""
+    """A namespace of its own with blank disks; everything in it is removed after the scenario."""
     stands.close()
     with namespace(installed, request.node.name) as lab:
         yield lab
@@ -83,13 +83,13 @@ def lab(installed: Target, stands: Stand, request: pytest.FixtureRequest) -> Ite
 
 @pytest.fixture(scope="module")
 def running(stands: Stand) -> Lab:
-    """The twelve-line sample, up and settled; shared by all scenarios that leave it well, and made anew after one that does not."""
+    """The twelve-line sample, ready; shared by all scenarios that leave it healthy, and recreated after one that does not."""
     return stands.get(SHOWN)
 
 
 @pytest.fixture(scope="session")
 def stands(installed: Target) -> Iterator[Stand]:
-    """Whoever makes a namespace of its own closes it first: there are disks for one cluster at a time."""
+    """A scenario with a namespace of its own closes the shared cluster first: there are disks for one cluster at a time."""
     made = Stand(lambda title, file_system, size: namespace(installed, title, file_system, size))
     try:
         yield made
@@ -99,7 +99,7 @@ def stands(installed: Target) -> Iterator[Stand]:
 
 @pytest.fixture
 def stand(installed: Target, stands: Stand) -> Stand:
-    """Clusters whose disks die, one at a time; shared by scenarios as long as each leaves it well."""
+    """Clusters whose disks fail, one at a time; shared by scenarios as long as each leaves it healthy."""
     if not isinstance(installed, Testbed):
         pytest.skip("needs the testbed")
     return stands
@@ -107,7 +107,7 @@ def stand(installed: Target, stands: Stand) -> Stand:
 
 @pytest.fixture
 def machine(installed: Target) -> Iterator[Machine]:
-    """Faults of the machine; skipped where there is none in our hands. None outlives the scenario."""
+    """Faults of the machine; skipped on other clusters. None remains after the scenario."""
     if not isinstance(installed, Testbed):
         pytest.skip("needs the testbed")
     made = Machine(installed)

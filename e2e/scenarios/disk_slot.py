@@ -1,4 +1,4 @@
-"""One disk of a broker, as scenarios speak of it, and what they all do with it."""
+"""One disk of a broker in scenarios, and helpers for it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from e2e.scenarios.timeline import Timeline
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for a disk.
+    """A slot of a broker.
 
     Attributes:
         broker: id of its broker.
-        disk: its name there.
-        volume: its PersistentVolume when the scenario began.
-        directory_id: Kafka's id of the log dir when the scenario began.
+        disk: name of the disk.
+        volume: its PersistentVolume at the start of the scenario.
+        directory_id: Kafka's id of the log dir at the start of the scenario.
     """
 
     lab: Lab
@@ -36,7 +36,7 @@ class Slot:
 
     @property
     def subject(self) -> str:
-        """As the timeline calls it."""
+        """Its name in the timeline."""
         return f"{self.owner}/{self.disk}"
 
     def node(self) -> str:
@@ -44,33 +44,33 @@ class Slot:
         return str(self.lab.the("kafkabroker", self.owner)["spec"]["node"])
 
     def spec(self) -> dict[str, Any]:
-        """What it should be."""
+        """Its entry in the spec."""
         return self._entry(self.lab.the("kafkabroker", self.owner)["spec"]["disks"])
 
     def status(self) -> dict[str, Any]:
-        """What it is."""
+        """Its entry in the status."""
         return self._entry(self.lab.the("kafkabroker", self.owner)["status"].get("disks", ()))
 
     def state(self) -> str:
-        """Its state in its life."""
+        """Its disk state."""
         return str(self.status().get("state"))
 
     def retired(self) -> bool:
-        """Whether the directory id that it had is given up for good."""
+        """Whether its former directory id is retired."""
         return self.directory_id in self.lab.the("kafkabroker", self.owner)["spec"].get("retired", ())
 
     def ask_for(self, state: str) -> None:
-        """Have it cordoned or drained, as a person does."""
+        """Request to cordon or drain it, as a user does."""
         entry = {"name": self.disk, "desiredState": state}
         self.lab.patch("kafkabroker", self.owner, {"spec": {"maintenance": {"disks": [entry]}}})
 
     def accept_loss(self, token: str) -> None:
-        """Give up the data on it, as a person does."""
+        """Accept the loss of its data, as a user does."""
         entry = {"name": self.disk, "token": token}
         self.lab.patch("kafkabroker", self.owner, {"spec": {"acceptDataLoss": {"disks": [entry]}}})
 
     def withdraw(self) -> None:
-        """Take back all that was asked for of the broker's disks."""
+        """Withdraw all requests for the broker's disks."""
         nothing: dict[str, Any] = {"disks": []}
         self.lab.patch(
             "kafkabroker", self.owner, {"spec": {"maintenance": nothing, "acceptDataLoss": nothing}}
@@ -91,9 +91,9 @@ def slots(lab: Lab) -> dict[tuple[int, str], Slot]:
 
 
 def choose(lab: Lab, load: Load, good: Callable[[list[Replica]], bool] = bool) -> Slot:
-    """A disk on which replicas of the load stand as wanted: by default, any that has some.
+    """A disk with replicas of the load that match; by default, any disk with replicas.
 
-    Of several the one that has been left in peace for longest, since a disk that often comes and goes is judged by that,
+    Of several, the one that was not used for the longest time, because the history of a disk influences its verdicts,
     then the fullest.
     """
     standing: dict[tuple[int, str], list[Replica]] = {}
@@ -115,14 +115,14 @@ def _minutes_of_peace(lab: Lab) -> dict[tuple[int, str], int]:
 
 
 def dies(timeline: Timeline, machine: Machine, slot: Slot, how: str = "fail") -> float:
-    """Let a disk die; returns when."""
+    """Make a disk fail; returns when."""
     at = timeline.mark(f"{slot.subject}: {how}")
     machine.disk(how, slot.volume)
     return at
 
 
 def until_told(timeline: Timeline, since: float, slot: Slot) -> dict[str, float]:
-    """Wait until the agent, an event and the condition tell it; returns seconds for each."""
+    """Wait until the agent, an event and the condition report it; returns seconds for each."""
     return {
         "verdict": timeline.until("verdict", "^(Failed|Missing|Swapped)", slot.subject, since=since) - since,
         "event": timeline.until("event", "^Disk", slot.owner, since=since) - since,
@@ -131,14 +131,14 @@ def until_told(timeline: Timeline, since: float, slot: Slot) -> dict[str, float]
 
 
 def until_evacuated(timeline: Timeline, since: float, slot: Slot, seconds: float = 300) -> float:
-    """Wait until nothing stands on a disk any more; returns how long that took."""
+    """Wait until no replica is on a disk any more; returns how long that took."""
     return timeline.until("disk", "^Evacuated", slot.subject, since=since, seconds=seconds) - since
 
 
 def until_used_again(timeline: Timeline, machine: Machine, slot: Slot, since: float) -> None:
-    """Wait until all is well after a disk answers again; replace it where its replicas were made anew before its agent was sure of it."""
+    """Wait until all is well after a disk answers again; replace it if its replicas were rebuilt before its agent was sure of it."""
     lab = slot.lab
-    lab.until("it is given up, or used again", lambda: slot.retired() or is_well(lab), 300)
+    lab.until("it is evacuated, or used again", lambda: slot.retired() or is_well(lab), 300)
     if slot.retired():
         until_evacuated(timeline, since, slot)
         replace(timeline, machine, slot)
@@ -147,7 +147,7 @@ def until_used_again(timeline: Timeline, machine: Machine, slot: Slot, since: fl
 
 
 def replace(timeline: Timeline, machine: Machine, *chosen: Slot) -> float:
-    """Swap disks for blank ones and wait until all is well and they are filled; returns how long that took."""
+    """Swap disks for blank ones and wait until all is well and they are backfilled; returns how long that took."""
     for slot in chosen:
         timeline.mark(f"{slot.subject}: swapped for a blank one")
         machine.new_disk(slot.volume, keep=True)
@@ -158,21 +158,23 @@ def replace(timeline: Timeline, machine: Machine, *chosen: Slot) -> float:
 
 
 def conclude(load: Load, timeline: Timeline, since: float) -> Report:
-    """End the load; whatever was acknowledged must be there, and nothing may be left of what we changed."""
+    """End the load; all acknowledged records must be there, and no temporary setting may remain."""
     report = load.finish()
     timeline.add_kafka(load.lines())
     print(timeline.table())
-    print(f"{report.summary(since)}; silent after the fault for {report.silent_until(since)}")
+    print(
+        f"{report.summary(since)}; time without acknowledgements after the fault: {report.silent_until(since)}"
+    )
     assert not report.lost
     assert not [name for name, line in report.partitions.items() if line["unreadable"]]
     journal = load.lab.get("configmap", f"{CLUSTER}-moves")
     rest = "".join(((journal or {}).get("data") or {}).values())
-    assert '"key"' not in rest, f"settings of Kafka that were not put back: {rest}"
+    assert '"key"' not in rest, f"Kafka settings that were not restored: {rest}"
     return report
 
 
 def assert_spread(load: Load, replicas: int = 3) -> None:
-    """Every partition with so many replicas has them all, on brokers of different racks."""
+    """Every partition has all of its replicas, on brokers of different racks."""
     lab = load.lab
     placed = load.placement()
     topics = {topic.name for topic in load.topics if topic.replicas == replicas}
@@ -185,14 +187,14 @@ def assert_spread(load: Load, replicas: int = 3) -> None:
         for name, found in brokers.items()
         if len(set(found)) != replicas or len(found) != replicas
     }
-    assert not wrong, f"replicas are missing or doubled: {wrong}"
+    assert not wrong, f"replicas are missing or duplicate: {wrong}"
     racks = {b["spec"]["id"]: b["spec"]["rack"] for b in lab.list("kafkabrokers")}
     most = min(replicas, len(set(racks.values())))
     assert all(len({racks[broker] for broker in found}) == most for found in brokers.values()), brokers
 
 
 def assert_used(*chosen: Slot) -> None:
-    """Disks have replicas, of whichever topics since bytes are what is balanced; unless their broker has too few to share."""
+    """The disks have replicas of any topic (bytes are what is balanced), unless their broker has too few of them."""
     for slot in chosen:
         disks = slot.lab.the("kafkabroker", slot.owner)["status"]["disks"]
         assert slot.status().get("replicas") or sum(disk.get("replicas", 0) for disk in disks) < len(disks), (

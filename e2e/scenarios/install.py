@@ -1,4 +1,4 @@
-"""Spindle on a cluster by its chart, and a namespace for one KafkaCluster."""
+"""Installs Spindle with its chart, and creates a namespace for one KafkaCluster."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ VALUES: Final = (
 
 
 def install(target: Target) -> None:
-    """Install Spindle by its chart; on a testbed with the image of the checkout as it is now."""
+    """Install Spindle with its chart; on a testbed with an image of the checkout's current state."""
     programs = ((SYSTEM, "deployment", "spindle"), (AGENTS, "daemonset", "spindle-agent"))
     labs = {
         namespace: Lab((str(target.kubectl_program()),), target.kubeconfig, namespace)
@@ -46,7 +46,7 @@ def install(target: Target) -> None:
         check=True,
     )
     if isinstance(target, Testbed):
-        # The tag stays the same; pods of an earlier run would go on with the image that they were made from.
+        # The tag stays the same, so pods of an earlier run would keep the image that they were created from.
         for namespace, kind, name in was_there:
             labs[namespace].kubectl("rollout", "restart", f"{kind}/{name}")
             labs[namespace].kubectl("rollout", "status", f"{kind}/{name}", "--timeout=180s", timeout=200)
@@ -56,7 +56,7 @@ def install(target: Target) -> None:
 def namespace(target: Target, title: str, file_system: str = "xfs", size: int | None = None) -> Iterator[Lab]:
     if isinstance(target, Testbed):
         for index, node in enumerate(target.nodes(), start=1):
-            if not node.is_on():  # a scenario that failed in the middle of an outage
+            if not node.is_on():  # a scenario failed during an outage
                 target.node_on(index)
         target.disks_reset(file_system, size or target.state.options.disk_size)
     name = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-")[:40].strip("-")
@@ -66,8 +66,8 @@ def namespace(target: Target, title: str, file_system: str = "xfs", size: int | 
         yield lab
     finally:
         if lab.get("kafkacluster", CLUSTER) is not None:
-            # Nobody needs the data any more: brokers whose quorum a scenario broke would try to hand over for minutes.
-            # They are ended before the operator ends them with patience, which nobody could take back.
+            # The data is not needed any more. Brokers whose quorum a scenario broke would try to move their leaders for minutes.
+            # They are killed before the operator deletes them with a long grace period, which cannot be shortened afterwards.
             lab.patch("kafkacluster", CLUSTER, {"spec": {"deleteClaims": True, "paused": True}})
             lab.kubectl("delete", "pods", "-l", "spindle.dev/role", "--grace-period=1", "--wait=false")
             lab.kubectl("delete", "kafkacluster", CLUSTER, "--wait=false")

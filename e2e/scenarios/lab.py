@@ -1,4 +1,4 @@
-"""What a scenario works with: kubectl on a real cluster, waits that explain themselves, and Spindle's own command line."""
+"""Helpers of scenarios: kubectl on a real cluster, waits with useful failure messages, and Spindle's command line."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _FETCHING: Final = (
 
 
 class LabError(AssertionError):
-    """Something that was waited for did not come, with what there is instead."""
+    """A condition was not met in time; with the state of the cluster."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Lab:
     told: list[str] = field(default_factory=list)
 
     def kubectl(self, *args: str, stdin: str | None = None, check: bool = True, timeout: float = 60) -> str:
-        """Run kubectl in the scenario's namespace and return what it prints."""
+        """Run kubectl in the scenario's namespace and return its output."""
         done = subprocess.run(
             [*self.kubectl_command, "--namespace", self.namespace, *args],
             input=stdin,
@@ -56,7 +56,7 @@ class Lab:
         return done.stdout if check else done.stdout + done.stderr
 
     def environment(self) -> dict[str, str]:
-        """The environment for programs that find the cluster by KUBECONFIG."""
+        """Environment for programs that find the cluster by KUBECONFIG."""
         return dict(os.environ) | ({"KUBECONFIG": str(self.kubeconfig)} if self.kubeconfig else {})
 
     def spindle(self, *args: str, timeout: float = 300) -> str:
@@ -79,7 +79,7 @@ class Lab:
         return json.loads(text) if text.strip() else None
 
     def the(self, kind: str, name: str) -> dict[str, Any]:
-        """One object that has to be there."""
+        """One object that must exist."""
         found = self.get(kind, name)
         if found is None:
             raise LabError(f"there is no {kind} {name}")
@@ -99,15 +99,15 @@ class Lab:
         self.kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(body))
 
     def apply_status(self, kind: str, name: str, status: Mapping[str, Any]) -> None:
-        """Merge-patch an object's status, in place of a program that would write it."""
+        """Merge-patch an object's status, in place of the program that writes it."""
         body = json.dumps({"status": status})
         self.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", body)
 
     def until(self, what: str, holds: Callable[[], Any], seconds: float = 120) -> float:
-        """Wait until something holds; returns how many seconds it took.
+        """Wait until a condition holds; returns how many seconds it took.
 
         Raises:
-            LabError: it did not, with the state of things in words.
+            LabError: it did not hold in time; with the state of the cluster.
         """
         began = time.monotonic()
         last: Exception | None = None
@@ -121,7 +121,7 @@ class Lab:
         raise LabError(f"not within {seconds:.0f} s: {what} (last error: {last})\n{self.situation()}")
 
     def situation(self) -> str:
-        """What there is, for a failure's message."""
+        """State of the cluster, for a failure's message."""
         cluster = self.get("kafkacluster", CLUSTER) or {}
         parts = [
             json.dumps(
@@ -135,7 +135,7 @@ class Lab:
         return "\n".join(parts)
 
     def _not_ready(self) -> str:
-        """Of each pod that is not ready: its conditions, what its readiness probe says now, its metrics of fetching, its last words."""
+        """Of each pod that is not ready: its conditions, the output of its readiness probe, its fetcher metrics, the end of its log."""
         parts = []
         for pod in self.list("pods", "spindle.dev/role"):
             conditions = pod["status"].get("conditions", ())
@@ -152,7 +152,7 @@ class Lab:
         return "\n".join(parts)
 
     def _operators(self) -> str:
-        """Spindle's own pods, and what its operators said last, also the ones that were restarted."""
+        """Spindle's own pods, and the end of the operators' logs, including restarted containers."""
         operators = ("logs", "--all-pods", "--prefix", "--tail=30", "-n", SYSTEM, "deployment/spindle")
         parts = (
             self.kubectl(
@@ -182,7 +182,7 @@ class Lab:
         return {wait["reason"]: wait for wait in self.status().get("waiting", ())}
 
     def until_ready(self, seconds: float = 360) -> float:
-        """Wait until the KafkaCluster is ready and settled in its present generation."""
+        """Wait until the KafkaCluster is ready and its current generation is in effect."""
 
         def ready() -> bool:
             cluster = self.cluster()
@@ -197,8 +197,8 @@ class Lab:
         return self.until("the KafkaCluster is ready", ready, seconds)
 
     def until_waiting(self, reason: str, seconds: float = 90) -> dict[str, Any]:
-        """Wait until something is held back for this reason; returns the entry."""
-        self.until(f"a wait for {reason}", lambda: reason in self.waits(), seconds)
+        """Wait until an entry of ``status.waiting`` has this reason; returns the entry."""
+        self.until(f"an entry {reason} in status.waiting", lambda: reason in self.waits(), seconds)
         return self.waits()[reason]
 
 
@@ -210,13 +210,13 @@ def sample(**spec: Any) -> dict[str, Any]:
 
 
 def light(replicas: int) -> dict[str, Any]:
-    """The sample's pool with so many brokers, each of which spares the processors of a small machine."""
+    """The sample's pool with this many brokers, each with small CPU requests for a small machine."""
     pool = dict(sample()["spec"]["brokerPools"][0])
     return pool | {"replicas": replicas, "jvm": {"heap": "320m", "options": ["-XX:TieredStopAtLevel=1"]}}
 
 
 def pause(seconds: float) -> None:
-    """Wait a little between two looks."""
+    """Wait a little between two observations."""
     time.sleep(seconds)  # noqa: TID251 - a poll with a deadline
 
 
@@ -229,7 +229,7 @@ def client_pod(
     *arguments: str,
     plain: bool = False,
 ) -> dict[str, Any]:
-    """A pod that runs a Python program beside Kafka with the admin's credentials; if plain, beside a Kafka that is not ours."""
+    """A pod that runs a Python program with the admin's credentials; if plain, for a Kafka that Spindle does not manage."""
     env = {"BOOTSTRAP": "" if plain else lab.status()["bootstrap"], **environment}
     return {
         "apiVersion": "v1",
@@ -261,7 +261,7 @@ def client_pod(
 def run_client(
     lab: Lab, name: str, image: str, program: str, seconds: float = 120, *, plain: bool = False
 ) -> str:
-    """Run a Python program beside Kafka with the admin's credentials; returns what it prints."""
+    """Run a Python program in a pod with the admin's credentials; returns its output."""
     lab.apply(client_pod(lab, name, image, program, {}, plain=plain))
     try:
         lab.until(

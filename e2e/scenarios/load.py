@@ -1,6 +1,6 @@
-"""Load for scenarios: a pod that writes with acks=all, knows what was acknowledged, and reads it all back at the end.
+"""Load for scenarios: a pod that writes with acks=all, records what was acknowledged, and reads it all back at the end.
 
-The pod runs ``load_client.py``; here it is started, asked, and its last word judged.
+The pod runs ``load_client.py``; this module starts it, reads its output, and evaluates the result.
 """
 
 import json
@@ -15,13 +15,13 @@ from e2e.scenarios.lab import CLUSTER, Lab, client_pod
 _PROGRAM: Final = (Path(__file__).parent / "load_client.py").read_text()
 
 
-# What one copy alone has acknowledged is then on its disk; by default it is in its machine's memory, and goes with the disk.
+# Records that only one replica has acknowledged are then on its disk; by default they are in the page cache, and lost with the machine.
 FLUSHED: Final = ("flush.messages=1",)
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic that the load writes to; ``config`` are further settings, ``key=value``."""
+    """A topic that the load writes to; ``config`` are additional settings, ``key=value``."""
 
     name: str
     partitions: int = 6
@@ -32,7 +32,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Replica:
-    """Where one replica stands, as its broker tells."""
+    """The location of one replica, as its broker reports it."""
 
     topic: str
     partition: int
@@ -48,27 +48,27 @@ class Replica:
 
 @dataclass(frozen=True)
 class Report:
-    """What the ledger says at the end, by partition (``topic-0``).
+    """The result at the end, by partition (``topic-0``).
 
     Attributes:
         partitions: for each ``sent``, ``acked``, ``read``, ``lost``, ``unreadable`` (why, or empty) and ``gaps``: times in
-            seconds since the epoch between which nothing was acknowledged though something was sent.
+            seconds since the epoch between which nothing was acknowledged although something was sent.
     """
 
     partitions: Mapping[str, Mapping[str, Any]]
 
     @property
     def acked(self) -> int:
-        """Records acknowledged."""
+        """Number of acknowledged records."""
         return sum(line["acked"] for line in self.partitions.values())
 
     @property
     def lost(self) -> dict[str, int]:
-        """Acknowledged and not there: partition → how many. An unreadable partition has lost what was not read."""
+        """Acknowledged records that are missing: partition → how many. Of an unreadable partition, all that were not read."""
         return {name: line["lost"] for name, line in self.partitions.items() if line["lost"]}
 
     def gaps(self, begin: float = 0.0) -> dict[str, float]:
-        """The longest gap of each partition that had one after a moment, in seconds."""
+        """The longest gap of each partition that had one after a given time, in seconds."""
         found = {
             name: max((end - start for start, end in line["gaps"] if end > begin), default=0.0)
             for name, line in self.partitions.items()
@@ -76,7 +76,7 @@ class Report:
         return {name: round(seconds, 1) for name, seconds in found.items() if seconds}
 
     def silent_until(self, begin: float) -> dict[str, float]:
-        """Seconds from a moment until the last gap that began around it or later ended, by partition."""
+        """Seconds from a given time until the end of the last gap that started around it or later, by partition."""
         found = {
             name: max((end - begin for _, end in line["gaps"] if end > begin), default=0.0)
             for name, line in self.partitions.items()
@@ -84,18 +84,18 @@ class Report:
         return {name: round(seconds, 1) for name, seconds in found.items() if seconds}
 
     def summary(self, begin: float = 0.0) -> str:
-        """One line for a person."""
+        """Summary in one line."""
         read = sum(line["read"] for line in self.partitions.values())
         return f"acknowledged {self.acked}, read {read}, lost {self.lost or 'none'}, longest gaps in s {self.gaps(begin) or 'none'}"
 
 
 @dataclass(frozen=True)
 class Load:
-    """A load that runs.
+    """A running load.
 
     Attributes:
         pod: its pod.
-        topics: those that it writes to.
+        topics: the topics that it writes to.
     """
 
     lab: Lab
@@ -103,7 +103,7 @@ class Load:
     topics: tuple[Topic, ...]
 
     def lines(self) -> list[dict[str, Any]]:
-        """Everything that it told so far."""
+        """Its whole output so far."""
         return [
             json.loads(line)
             for line in self.lab.kubectl("logs", self.pod).splitlines()
@@ -115,7 +115,7 @@ class Load:
         return int(self._last().get("acked", 0))
 
     def silent(self) -> dict[str, float]:
-        """Partitions that are not acknowledging just now, and for how many seconds."""
+        """Partitions without acknowledgements at the moment, and for how many seconds."""
         return dict(self._last().get("silent", {}))
 
     def _last(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class Load:
         return next((line for line in reversed(tail) if "acked" in line), {})
 
     def until_more(self, records: int = 200, seconds: float = 60) -> None:
-        """Wait until so many more are acknowledged."""
+        """Wait until this many more records are acknowledged."""
         before = self.acked()
         self.lab.until(f"{records} more acknowledged", lambda: self.acked() >= before + records, seconds)
 
@@ -139,18 +139,18 @@ class Load:
         )
 
     def partitions(self) -> dict[str, tuple[int, list[int], list[int]]]:
-        """Leader (-1 for none), replicas in sync and replicas of each partition, as last told."""
+        """Leader (-1 for none), ISR and replicas of each partition, as last reported."""
         found: dict[str, tuple[int, list[int], list[int]]] = {}
         for line in self.lines():
             found |= {name: (x[0], x[1], x[2]) for name, x in line.get("partitions", {}).items()}
         return found
 
     def placement(self) -> list[Replica]:
-        """Where each replica of its topics stands, as the brokers that answer tell; futures of moves are left out."""
+        """Location of each replica of its topics, from the brokers that answer; without future replicas."""
         return [replica for replica, future in self.logs()[1] if not future]
 
     def logs(self) -> tuple[float, list[tuple[Replica, bool]]]:
-        """Every log of its topics, and whether it is a copy that a move within its broker makes; with the time of the answer."""
+        """Every log of its topics, and whether it is a future replica; with the time of the answer."""
         mine = {topic.name for topic in self.topics}
         answer = json.loads(self._ask("placement").splitlines()[-1])
         return float(answer["at"]), [
@@ -163,23 +163,23 @@ class Load:
         ]
 
     def broker_settings(self) -> dict[str, dict[str, str]]:
-        """What is set on each broker itself, dynamically: throttles, cordons."""
+        """Dynamic settings of each broker: throttles, cordons."""
         return dict(json.loads(self._ask("settings").splitlines()[-1])["settings"])
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Have a partition reassigned, as a person's own tool does."""
+        """Reassign a partition, as Kafka's own tool does."""
         self._ask("reassign", topic, str(partition), ",".join(str(broker) for broker in replicas))
 
     def configs(self) -> dict[str, dict[str, str]]:
-        """What is set on each topic itself."""
+        """Settings of each topic itself."""
         return dict(json.loads(self._ask("configs").splitlines()[-1])["configs"])
 
     def refused(self) -> dict[str, str]:
-        """Partitions for which a producer gave a record up, and the last error that it got."""
+        """Partitions of which a producer abandoned a record, and its last error."""
         return {line["failed"]: line["error"] for line in self.lines() if "failed" in line}
 
     def drop(self, topic: Topic) -> None:
-        """Delete a topic to which nothing is written any more."""
+        """Delete a topic to which the load no longer writes."""
         self._ask("drop", topic.name)
 
     def finish(self) -> Report:
@@ -196,7 +196,7 @@ class Load:
         return bool(self.lab.the("pod", self.pod)["status"]["phase"] == "Failed")
 
     def _tail(self) -> str:
-        # The kubelet keeps a long line in pieces, and counts each of them.
+        # The kubelet splits a long line, and counts each part.
         return self.lab.kubectl("logs", self.pod, "--tail=100").strip()
 
     def _ask(self, *arguments: str) -> str:
@@ -215,17 +215,17 @@ def load(
     away_from: Sequence[str] = (),
     there: bool = False,
 ) -> Iterator[Load]:
-    """Make topics and write to them all the while.
+    """Create topics and write to them continuously.
 
     Args:
         lab: where.
-        image: Spindle's, which has all that the client needs.
-        topics: to be made; ``there``: they are there already.
+        image: Spindle's, which contains the client's libraries.
+        topics: the topics; with ``there`` they exist already.
         rate: records per partition and second.
         size: bytes of a record.
         fill: MiB that are written to each topic first.
-        keep: whether the topics stay when everything is read back.
-        away_from: nodes that are going to lose their power.
+        keep: whether the topics are kept after everything is read back.
+        away_from: nodes that will lose power.
     """
     for topic in () if there else topics:
         make_topic(lab, topic)
@@ -248,7 +248,7 @@ def load(
         lab.until("the load runs", lambda: running.acked() > 0, 120 + fill)
         yield running
     except BaseException:
-        # SIGUSR1 has it say where each of its threads is.
+        # SIGUSR1 makes it print the stack of each thread.
         lab.kubectl("exec", name, "--", "sh", "-c", "kill -USR1 1; sleep 1", check=False)
         print(lab.kubectl("logs", name, "--tail=150", check=False))
         raise
@@ -257,7 +257,7 @@ def load(
 
 
 def make_topic(lab: Lab, topic: Topic) -> None:
-    """Make a topic as a user does."""
+    """Create a topic as a user does."""
     lab.spindle(
         *("topic", "create", topic.name, "-n", lab.namespace, "-c", CLUSTER),
         *("--partitions", str(topic.partitions), "--replication-factor", str(topic.replicas)),

@@ -1,7 +1,8 @@
-"""Runs in a pod beside Kafka: writes with acks=all, keeps a ledger of what was acknowledged, reads everything back.
+"""Runs in a pod: writes with acks=all, records what was acknowledged, reads everything back.
 
-``python3 -c <this> produce`` runs until the file ``/tmp/stop`` is there. ``… placement`` prints where each replica
-stands; ``… configs`` prints what is set on each topic; ``… drop TOPIC`` deletes a topic. Whatever is printed is one JSON object per line; its environment is described at ``Settings``.
+``python3 -c <this> produce`` runs until the file ``/tmp/stop`` exists. ``… placement`` prints the location of each replica,
+``… configs`` prints the settings of each topic; ``… drop TOPIC`` deletes a topic. All output is one JSON object per line; its environment is
+described at ``Settings``.
 """
 
 import faulthandler
@@ -22,30 +23,30 @@ from kafka.errors import KafkaError
 
 _CREDENTIALS = os.environ.get("CREDENTIALS", "/etc/spindle/credentials") + "/"
 _STOP = Path("/tmp/stop")
-_MOST_PENDING = 300  # records per partition that wait for their acknowledgement
-_FILLING = 12_000  # bytes of the records that are written first: large ones, so that it does not take long
-_READINGS = 3  # of a partition whose reading fails
+_MOST_PENDING = 300  # unacknowledged records per partition
+_FILLING = 12_000  # bytes of the records that are written first: large ones, to be fast
+_READINGS = 3  # attempts per partition to read it
 _RATE = float(os.environ.get("RATE", "10"))
-# Seconds without an acknowledgement that are worth telling; between two records there are some anyway.
+# Minimum seconds without an acknowledgement that are reported; shorter gaps are normal.
 _GAP = max(1.0, 2 / _RATE)
 
 
 def tell(**facts: Any) -> None:
-    """One line of output, with the time; written whole, since several threads have something to tell."""
+    """Print one line with the time; written at once, because several threads print."""
     sys.stdout.write(json.dumps({"at": round(time.time(), 3), **facts}) + "\n")
     sys.stdout.flush()
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What it is to do, from the environment.
+    """Settings, from the environment.
 
     Attributes:
         topics: TOPICS, separated by commas.
         size: SIZE, bytes of a record.
         rounds: RATE, records per partition and second.
-        fill: FILL, MiB that are written to each topic first, as fast as can be.
-        keep: KEEP, whether the topics stay at the end.
+        fill: FILL, MiB that are written to each topic first, as fast as possible.
+        keep: KEEP, whether the topics are kept at the end.
     """
 
     topics: tuple[str, ...] = tuple(os.environ.get("TOPICS", "").split(","))
@@ -63,24 +64,24 @@ def access(**more: Any) -> dict[str, Any]:
         "ssl_cafile": _CREDENTIALS + "ca.crt",
         "ssl_certfile": _CREDENTIALS + "tls.crt",
         "ssl_keyfile": _CREDENTIALS + "tls.key",
-        "request_timeout_ms": 30000,  # of a machine on which all disks are one
+        "request_timeout_ms": 30000,  # of a machine with one real disk
         **more,
     }
 
 
 @dataclass
 class Line:
-    """The ledger of one partition.
+    """The record of one partition.
 
-    It has a producer of its own: brokers answer a connection's requests one after the other, so that with a common one
-    a single partition that waits would hold up all others, and the gaps would tell nothing.
+    It has a producer of its own: brokers answer a connection's requests in order, so that with a common producer
+    a single waiting partition would block all others, and the gaps would mean nothing.
 
     Attributes:
         sent: the next sequence number.
-        acked: those acknowledged.
-        failed: how many the producer gave up.
-        heard: when the last acknowledgement came, in seconds since the epoch; at first, when sending began.
-        gaps: times between two acknowledgements that were worth telling: from, to.
+        acked: acknowledged sequence numbers.
+        failed: number of records that the producer abandoned.
+        heard: time of the last acknowledgement, in seconds since the epoch; at first, the start of sending.
+        gaps: reported times between two acknowledgements: from, to.
     """
 
     partition: TopicPartition
@@ -93,22 +94,22 @@ class Line:
 
     @property
     def name(self) -> str:
-        """As Kafka's own tools write it."""
+        """In the notation of Kafka's own tools."""
         return f"{self.partition.topic}-{self.partition.partition}"
 
     def pending(self) -> int:
-        """Records that wait for their acknowledgement."""
+        """Number of records that wait for their acknowledgement."""
         return self.sent - len(self.acked) - self.failed
 
     def hear(self, now: float) -> None:
-        """Something was acknowledged, or the end has come."""
+        """Record an acknowledgement, or the end of the run."""
         if now - self.heard > _GAP:
             self.gaps.append((round(self.heard, 3), round(now, 3)))
         self.heard = now
 
 
 class Ledger:
-    """Sends records and remembers what became of each."""
+    """Sends records and records the result of each."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -141,19 +142,19 @@ class Ledger:
         future.add_errback(failed)
 
     def fill(self) -> None:
-        """Write so much first, as fast as can be."""
+        """Write this much first, as fast as possible."""
         for topic in self._settings.topics:
             lines = [line for line in self.lines if line.partition.topic == topic]
             rounds = (self._settings.fill << 20) // (_FILLING * len(lines))
             for number in range(rounds):
                 for line in lines:
                     self.send(line, _FILLING)
-                if number % 10 == 0:  # or requests take too long, and what is in them is sent twice
+                if number % 10 == 0:  # otherwise requests take too long, and their records are sent twice
                     self._flush(120)
         self._flush(120)
 
     def run(self) -> None:
-        """Send at a steady rate until told to stop."""
+        """Send at a steady rate until stopped."""
         told = 0.0
         while not _STOP.exists():
             began = time.time()
@@ -167,7 +168,7 @@ class Ledger:
             time.sleep(max(0.0, 1 / self._settings.rounds - (time.time() - began)))  # noqa: TID251 - a rate
 
     def close(self) -> None:
-        """Wait for what is still on its way."""
+        """Wait for the records in flight."""
         now = time.time()
         for line in self.lines:
             if line.pending():
@@ -180,7 +181,7 @@ class Ledger:
             line.producer.close(timeout=5)
 
     def _flush(self, seconds: float) -> None:
-        """Wait until all that was sent has its answer."""
+        """Wait until every sent record has its answer."""
         end = time.monotonic() + seconds
         for line in self.lines:
             line.producer.flush(timeout=max(0.1, end - time.monotonic()))
@@ -192,8 +193,8 @@ class Ledger:
 
 def _producer() -> Any:
     return KafkaProducer(
-        # Not idempotent: a partition that lost its log by a person's consent must be written to again. What a broker
-        # holds back for a replica that is gone it answers only when the request's time is over: that is to be short.
+        # Not idempotent: a partition that lost its log with a user's consent must be written to again. A broker that waits for a lost
+        # replica answers only at the request's timeout, so that is short.
         **access(acks="all", enable_idempotence=False, request_timeout_ms=3000, delivery_timeout_ms=900000),
         linger_ms=5,
         batch_size=1 << 17,  # one of the large records would fill a batch of the default size
@@ -202,7 +203,7 @@ def _producer() -> Any:
 
 
 class Watch:
-    """Tells whenever replicas in sync, leaders or reassignments are others than before."""
+    """Prints ISRs, leaders and reassignments whenever they change."""
 
     def __init__(self, topics: tuple[str, ...]) -> None:
         self._topics = topics
@@ -246,9 +247,9 @@ def _close(admin: Any) -> None:
 
 
 def read_back(line: Line) -> tuple[set[int], str]:
-    """The sequence numbers that a partition holds, and what kept us from reading, if anything did.
+    """The sequence numbers in a partition, and the error that prevented reading, if any.
 
-    A cluster that was hurt a minute ago may refuse a client once, so an error is final only when it comes again.
+    A cluster that had a fault a minute ago may reject a client once, so an error is final only when it is repeated.
     """
     seen, trouble = _read(line.partition)
     for _ in range(_READINGS - 1):
@@ -285,7 +286,7 @@ def _read(partition: TopicPartition) -> tuple[set[int], str]:
 
 
 def verdict(ledger: Ledger) -> dict[str, Any]:
-    """The ledger against what Kafka holds, by partition."""
+    """The result by partition: what was acknowledged, compared with what Kafka has."""
     lines = {}
     for line in ledger.lines:
         seen, trouble = read_back(line)
@@ -303,7 +304,7 @@ def verdict(ledger: Ledger) -> dict[str, Any]:
 
 
 def produce() -> None:
-    """The load, to its end."""
+    """Run the load to its end."""
     settings = Settings()
     ledger = Ledger(settings)
     ledger.fill()
@@ -318,7 +319,7 @@ def produce() -> None:
 
 
 def _drop(topics: tuple[str, ...]) -> None:
-    """Delete the topics: what has been read back would only slow down the scenarios that follow."""
+    """Delete the topics: data that was read back would only slow down the following scenarios."""
     admin: Any = None
     try:
         admin = KafkaAdminClient(**access())
@@ -353,12 +354,12 @@ def _replicas() -> Iterator[dict[str, Any]]:
 
 
 def placement() -> None:
-    """Where each replica stands, as the brokers tell."""
+    """Location of each replica, from the brokers."""
     tell(placement=list(_replicas()))
 
 
 def configs() -> None:
-    """What is set on each topic itself."""
+    """Settings of each topic itself."""
     admin = KafkaAdminClient(**access())
     topics = [name for name in admin.list_topics() if not name.startswith("__")]
     answer = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in topics])
@@ -370,7 +371,7 @@ def configs() -> None:
 
 
 def settings() -> None:
-    """What is set on each broker itself."""
+    """Dynamic settings of each broker itself."""
     admin = KafkaAdminClient(**access())
     brokers = [str(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]]
     answer = admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, name) for name in brokers])
@@ -382,7 +383,7 @@ def settings() -> None:
 
 
 def reassign() -> None:
-    """Give a partition other replicas: topic, partition, brokers with commas between."""
+    """Reassign a partition: topic, partition, brokers separated by commas."""
     partition = TopicPartition(sys.argv[2], int(sys.argv[3]))
     replicas = [int(broker) for broker in sys.argv[4].split(",")]
     KafkaAdminClient(**access()).alter_partition_reassignments({partition: replicas})

@@ -1,4 +1,4 @@
-"""Moves between the disks of a broker, as scenarios bring them about and look at them: a disk is drained, and used again."""
+"""Moves between the disks of a broker in scenarios: a disk is drained, and used again."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,17 +9,17 @@ from e2e.scenarios.load import Load
 from e2e.scenarios.stand import until_well
 from e2e.scenarios.timeline import Timeline
 
-# Dynamic settings of brokers that are ours while something moves.
+# Dynamic settings of brokers that Spindle sets during moves.
 OURS: Final = ("throttled", "io.max.bytes", "cordoned")
 
 
 def observed(slot: Slot) -> dict[str, Any]:
-    """What the agent says of a disk's broker."""
+    """The agent's report on a disk's broker."""
     return dict((slot.lab.the("kafkabroker", slot.owner).get("status") or {}).get("observed") or {})
 
 
 def moves(slot: Slot, state: str = "") -> list[dict[str, Any]]:
-    """The moves that leave a disk, as the agent tells them; those of one state if one is named."""
+    """The moves off a disk, as the agent reports them; only those in one state if it is given."""
     return [
         move
         for move in observed(slot).get("moves", ())
@@ -28,12 +28,12 @@ def moves(slot: Slot, state: str = "") -> list[dict[str, Any]]:
 
 
 def throttle(slot: Slot) -> int:
-    """What the agent wants the throttle of the disk's broker to be; 0 for none."""
+    """The throttle that the agent requests for the disk's broker; 0 for none."""
     return int((observed(slot).get("throttle") or {}).get("wantedBytesPerSecond", 0))
 
 
 def drain(timeline: Timeline, slot: Slot) -> float:
-    """Wish a disk empty, and wait until the first copy has grown; returns when it was wished."""
+    """Request to drain a disk, and wait until the first copy has grown; returns the time of the request."""
     at = timeline.mark(f"{slot.subject} is to be drained")
     slot.ask_for("Drained")
     slot.lab.until(
@@ -44,18 +44,18 @@ def drain(timeline: Timeline, slot: Slot) -> float:
 
 
 def target(slot: Slot, move: dict[str, Any]) -> Slot:
-    """The disk that a move goes to."""
+    """The target disk of a move."""
     return slots(slot.lab)[slot.broker, Path(move["toDir"]).parent.name]
 
 
 def until_drained(timeline: Timeline, since: float, *chosen: Slot, seconds: float = 600) -> None:
-    """Wait until nothing stands on disks any more and they have left their brokers."""
+    """Wait until the disks are empty and removed from their brokers."""
     for slot in chosen:
         timeline.until("disk", "^Drained", slot.subject, since=since, seconds=seconds)
 
 
 def use_again(timeline: Timeline, *chosen: Slot) -> None:
-    """Withdraw what was asked for, and wait until all is well and they are filled."""
+    """Withdraw the request, and wait until all is well and the disks are backfilled."""
     for slot in chosen:
         slot.withdraw()
     until_well(chosen[0].lab, 600)
@@ -64,7 +64,7 @@ def use_again(timeline: Timeline, *chosen: Slot) -> None:
 
 
 def assert_nothing_left(load: Load) -> None:
-    """No throttle, no cordon, no copy; to be asked before the load ends."""
+    """No throttle, no cordon, no copy remains; to be called before the load ends."""
     lab = load.lab
     lab.until("no throttle and no cordon is left", lambda: not _left(load.broker_settings()), 60)
     assert not [replica for replica, future in load.logs()[1] if future]

@@ -1,4 +1,4 @@
-"""Proposals as scenarios write them by hand: the job has no part in these, the operator treats them like any other."""
+"""Proposals that scenarios write themselves, without the job; the operator treats them like any other."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from e2e.scenarios.stand import Kind
 from spindle.cluster import names
 
 OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
-# Four brokers on three racks: two of them can stand in for each other. Slow, so that there is time to come between.
+# Four brokers on three racks: two of them are interchangeable. Slow, so that a scenario can intervene.
 FOUR: Final = Kind(4, policy={"moveBytesPerSecond": 2_000_000, "moveBytesPerSecondMin": 1_000_000})
 
 
@@ -26,13 +26,13 @@ def mates(lab: Lab) -> tuple[int, int]:
 
 
 def replicas_of(running: Load, *topics: Topic) -> list[Replica]:
-    """Where replicas of topics stand that the load need not write to."""
+    """Location of replicas, also of topics that the load does not write to."""
     found = Load(running.lab, running.pod, topics).placement()
     return sorted(found, key=lambda replica: (replica.topic, replica.partition, replica.broker))
 
 
 def move(replica: Replica, broker: int, disk: str) -> dict[str, Any]:
-    """A move of a replica from where it stands."""
+    """A move of a replica from its present location."""
     return {
         "topic": replica.topic,
         "partition": replica.partition,
@@ -41,7 +41,7 @@ def move(replica: Replica, broker: int, disk: str) -> dict[str, Any]:
         "toBroker": broker,
         "toDir": names.log_dir(disk),
         "bytes": replica.bytes,
-        "reason": "a scenario wants it so",
+        "reason": "requested by a scenario",
     }
 
 
@@ -51,7 +51,7 @@ def swapped(replica: Replica) -> dict[str, Any]:
 
 
 def propose(lab: Lab, name: str, moves: Sequence[Mapping[str, Any]], seconds: float = 3600) -> str:
-    """Write a proposal that holds for so long; returns its hash."""
+    """Create a proposal that is valid for this long; returns its hash."""
     made = hashlib.sha256(name.encode()).hexdigest()[:16]
     expires = datetime.now(UTC) + timedelta(seconds=seconds)
     lab.apply(
@@ -71,17 +71,17 @@ def propose(lab: Lab, name: str, moves: Sequence[Mapping[str, Any]], seconds: fl
 
 
 def approve(lab: Lab, name: str) -> None:
-    """Approve one as a person does."""
+    """Approve one as a user does."""
     lab.spindle("rebalance", "approve", name, "-n", lab.namespace)
 
 
 def status(lab: Lab, name: str) -> dict[str, Any]:
-    """Of a proposal; empty before anybody looked at it."""
+    """Status of a proposal; empty before the operator has written it."""
     return dict(lab.the("kafkarebalance", name).get("status") or {})
 
 
 def until_phase(lab: Lab, name: str, *phases: str, seconds: float = 90) -> dict[str, Any]:
-    """Wait until a proposal is in one of these phases; returns its status, which goes into the log."""
+    """Wait until a proposal is in one of these phases; returns its status, which is also printed."""
 
     def reached() -> bool:
         now = status(lab, name).get("phase")
@@ -98,7 +98,7 @@ def until_phase(lab: Lab, name: str, *phases: str, seconds: float = 90) -> dict[
 
 
 def until_held(lab: Lab, name: str, reason: str, seconds: float = 60) -> dict[str, Any]:
-    """Wait until an approved one says what holds it back: the pass that sees the approval says only that; returns its status."""
+    """Wait until an approved one reports what holds it back; the first pass after the approval only reports the approval. Returns its status."""
     lab.until(f"{name} waits: {reason}", lambda: status(lab, name).get("reason") == reason, seconds)
     found = status(lab, name)
     print(f"{name} waits: {found.get('message')}")
@@ -106,12 +106,12 @@ def until_held(lab: Lab, name: str, reason: str, seconds: float = 60) -> dict[st
 
 
 def until_moving(lab: Lab, name: str, seconds: float = 90) -> None:
-    """Wait until some of its moves are in motion."""
-    lab.until(f"{name} is in motion", lambda: ">" in status(lab, name).get("outcomes", ""), seconds)
+    """Wait until some of its moves are in progress."""
+    lab.until(f"{name} has moves in progress", lambda: ">" in status(lab, name).get("outcomes", ""), seconds)
 
 
 def throttles(running: Load) -> list[str]:
-    """What is left on brokers and topics of what is set while something moves."""
+    """Settings of brokers and topics that remain from moves."""
     found = {**running.broker_settings(), **running.configs()}
     return [
         f"{name}: {key}" for name, values in found.items() for key in values if any(w in key for w in OURS)
@@ -119,7 +119,7 @@ def throttles(running: Load) -> list[str]:
 
 
 def assert_landed(running: Load, moves: Sequence[Mapping[str, Any]]) -> None:
-    """Each of these moves' replicas stands where it was to go, and no more where it was."""
+    """Each of these replicas is on its target, and not on its source."""
     stand = {(r.topic, r.partition, r.broker, names.log_dir(r.disk)) for r in running.placement()}
     for each in moves:
         key = (each["topic"], each["partition"])

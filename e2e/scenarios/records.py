@@ -1,4 +1,4 @@
-"""Numbered records: written once, and looked for again after whatever happened to the cluster meanwhile."""
+"""Numbered records: written once, and counted again later."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ print("RESULT", len(found & set(range({records}))))
 
 
 def write(lab: Lab, image: str, topic: str, partitions: int = 3, *, single: bool = False) -> None:
-    """Make a topic and write to it with acks=all; ``single`` for one replica of each partition."""
+    """Create a topic and write to it with acks=all; ``single`` for one replica of each partition."""
     where = ("-n", lab.namespace, "-c", CLUSTER)
     one = ("--replication-factor", "1", "--config", "min.insync.replicas=1") if single else ()
     lab.spindle("topic", "create", topic, *where, "--partitions", str(partitions), *one)
@@ -42,7 +42,7 @@ def write(lab: Lab, image: str, topic: str, partitions: int = 3, *, single: bool
 
 
 def read(lab: Lab, image: str, topic: str, partitions: int = 3, records: int = RECORDS) -> int:
-    """How many of them are there."""
+    """Number of these records that exist."""
     return _run(lab, image, "reader", _READ, topic, partitions, records)
 
 

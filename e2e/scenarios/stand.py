@@ -1,4 +1,4 @@
-"""A KafkaCluster that scenarios share: one at a time, made anew when another one is asked for or the last was not left well."""
+"""A KafkaCluster that scenarios share: one at a time, recreated when another kind is requested or the last scenario did not leave it healthy."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -14,15 +14,15 @@ Opener = Callable[[str, str, int | None], AbstractContextManager[Lab]]
 
 @dataclass(frozen=True)
 class Kind:
-    """What sort of cluster.
+    """Kind of cluster.
 
     Attributes:
-        brokers: how many.
+        brokers: number of brokers.
         file_system: of all disks.
         disks: of each broker.
-        grace: seconds until a broker with a hung disk is given up.
-        size: of each disk, a quantity; empty for that of the testbed, which is more than can be filled.
-        policy: more of ``spec.disks``.
+        grace: seconds until a broker with a hung disk counts as lost.
+        size: of each disk, a quantity; empty for that of the testbed, which is too large to fill.
+        policy: additional fields of ``spec.disks``.
         config: of all brokers.
         rebalance: ``spec.rebalance``.
     """
@@ -37,7 +37,10 @@ class Kind:
     rebalance: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self) -> dict[str, Any]:
-        """The quickstart's cluster but for that; one scenario follows the other too fast for rule 9's ten minutes."""
+        """The cluster of the quickstart, except for these fields.
+
+        Scenarios follow each other faster than the ten minutes of "no automatic action on many disks at once" (docs/safety.md, rule 9).
+        """
         pool = light(self.brokers)
         pool["disks"] = pool["disks"] | {"count": self.disks} | ({"size": self.size} if self.size else {})
         policy = {"automaticShare": 100, "graceSeconds": self.grace, **self.policy}
@@ -48,24 +51,24 @@ class Kind:
 
 @dataclass(frozen=True)
 class Shown(Kind):
-    """The twelve-line sample as it stands in the README, with the heap that it has by default."""
+    """The twelve-line sample of the README, with its default heap."""
 
     def manifest(self) -> dict[str, Any]:
-        """The sample itself, but for the time after which a disk hangs.
+        """The sample itself, except for the time after which a disk counts as hung.
 
-        All disks of a testbed are files of one real disk: what else is written there may keep them waiting for seconds.
+        All disks of a testbed are files on one real disk: other writes there may delay them for seconds.
         """
         return sample(disks={"hungAfterSeconds": 30})
 
 
 SHOWN: Final = Shown()
 THREE: Final = Kind(3)
-# Nothing but a hung disk knows a grace time; a short one saves a cluster of its own for those scenarios.
+# The grace time only concerns hung disks; a short one avoids another cluster for those scenarios.
 SIX: Final = Kind(6, grace=30)
 
 
 class Stand:
-    """The cluster that stands now, if any."""
+    """The current cluster, if any."""
 
     def __init__(self, opener: Opener) -> None:
         self._opener = opener
@@ -75,7 +78,7 @@ class Stand:
         self._spec: dict[str, Any] = {}
 
     def get(self, kind: Kind) -> Lab:
-        """A cluster of that kind, as it was asked for, with all its disks well."""
+        """A cluster of that kind, with its original spec and all its disks healthy."""
         if self._lab is not None and self._kind == kind and self._is_as_made(self._lab):
             return self._lab
         self.close()
@@ -93,13 +96,13 @@ class Stand:
         return found is not None and found["spec"] == self._spec and is_well(lab)
 
     def close(self) -> None:
-        """Take it away; another one may be asked for afterwards."""
+        """Remove it; another one may be requested afterwards."""
         self._lab = self._kind = None
         self._stack.close()
 
 
 def is_well(lab: Lab) -> bool:
-    """Whether nothing is left to do, every disk is in use, and nothing is asked for."""
+    """Whether nothing is left to do, every disk is in use, and nothing is requested."""
     conditions = {c["type"]: c["status"] for c in lab.status().get("conditions", ())}
     wanted = {
         "Available": "True",
@@ -127,5 +130,5 @@ def is_well(lab: Lab) -> bool:
 
 
 def until_well(lab: Lab, seconds: float = 400) -> float:
-    """Wait until it is; returns how long that took."""
+    """Wait until it is settled; returns how long that took."""
     return lab.until(f"{CLUSTER} is well and balanced", lambda: is_well(lab), seconds)

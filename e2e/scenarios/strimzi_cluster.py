@@ -1,6 +1,6 @@
 """A cluster as Strimzi leaves it in Kubernetes: its resources, claims and folders, with Kafka on them.
 
-Its operator is no part of this: what it would do, making pods of its sets and saying that it pauses, is done here by hand.
+Strimzi's operator does not run: its actions, creating pods and reporting that it is paused, are done here by hand.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ GROUP: Final = "kafka.strimzi.io"
 SETS: Final = "core.strimzi.io"
 CLUSTER_ID: Final = "3Db5QLSqSZieL3rJBUUegA"
 BROKERS: Final = (0, 1, 2)
-CONTROLLERS: Final = (3, 4, 5)  # ids go on from one pool to the next
+CONTROLLERS: Final = (3, 4, 5)  # ids continue from one pool to the next
 RECORDS: Final = 2000
 _SERVICE: Final = f"{CLUSTER}-kafka-brokers"
 _CONFIG: Final = {
@@ -21,7 +21,7 @@ _CONFIG: Final = {
     "default.replication.factor": 3,
     "min.insync.replicas": 2,
 }
-# As its kafka_run.sh: formats what is blank at each start, then runs.
+# Like its kafka_run.sh: formats blank disks at each start, then runs Kafka.
 _RUN: Final = """
 echo "$CONFIG" > /tmp/strimzi.properties
 java -cp '/opt/kafka/libs/*' kafka.tools.StorageTool format -g -t "$ID" -r 4.3 -c /tmp/strimzi.properties
@@ -50,7 +50,7 @@ print("RESULT", len({int(record.value) for record in c}))
 
 
 def definitions() -> list[dict[str, Any]]:
-    """The kinds, taking any content."""
+    """CRDs of its kinds that accept any content."""
     made = []
     for group, kind, plural in (
         (GROUP, "Kafka", "kafkas"),
@@ -90,7 +90,7 @@ class StrimziCluster:
     hosts: Mapping[int, str]  # Kafka's node → Kubernetes' node
 
     def pool(self, node: int) -> str:
-        """The pool of a node of Kafka's."""
+        """The pool of a Kafka node."""
         return "controller" if node in CONTROLLERS else "broker"
 
     def pod_name(self, node: int) -> str:
@@ -102,11 +102,11 @@ class StrimziCluster:
         return [0] if node in CONTROLLERS else [0, 1]
 
     def claim(self, node: int, volume: int) -> str:
-        """The claim of one of them."""
+        """The claim of one of its volumes."""
         return f"data-{volume}-{self.pod_name(node)}"
 
     def make(self) -> None:
-        """Resources and claims, then the pods."""
+        """Create resources and claims, then the pods."""
         lab = self.lab
         lab.apply(*definitions())
         names = ("kafkas", "kafkanodepools")
@@ -122,7 +122,7 @@ class StrimziCluster:
         self.start()
 
     def start(self) -> None:
-        """Sets and their pods, as its operator makes them."""
+        """Create the StrimziPodSets and their pods, like its operator."""
         for pool, ids in (("controller", CONTROLLERS), ("broker", BROKERS)):
             made = {
                 "apiVersion": f"{SETS}/v1",
@@ -138,11 +138,11 @@ class StrimziCluster:
             )
 
     def write(self) -> None:
-        """Numbered records, with acks=all."""
+        """Write numbered records with acks=all."""
         assert self._run("their-writer", _WRITE) == RECORDS
 
     def read(self) -> int:
-        """How many of them are there."""
+        """Number of these records that exist."""
         return self._run("their-reader", _READ)
 
     def _run(self, name: str, program: str) -> int:
@@ -153,7 +153,7 @@ class StrimziCluster:
     def _status(self) -> dict[str, Any]:
         conditions = [
             {"type": "Ready", "status": "True"},
-            {"type": "ReconciliationPaused", "status": "True"},  # what its operator would answer
+            {"type": "ReconciliationPaused", "status": "True"},  # the answer of its operator
         ]
         return {"clusterId": CLUSTER_ID, "kafkaVersion": "4.3.1", "conditions": conditions}
 

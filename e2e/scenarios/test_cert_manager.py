@@ -1,4 +1,4 @@
-"""cert-manager makes a cluster's authority, and renews it while Kafka serves. Its own controllers run, beside the cluster."""
+"""cert-manager issues a cluster's CA and renews it while Kafka serves. Its own controllers run next to the cluster."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from e2e.scenarios.test_listeners import secret
 
 pytestmark = pytest.mark.e2e
 
-_TURN: Final = 1500.0  # three rolls of six pods, and twice the clients' time, on a small machine
+_TURN: Final = 1500.0  # three rolling restarts of six pods, and clientGraceSeconds twice, on a small machine
 _ISSUER: Final = {
     "apiVersion": "cert-manager.io/v1",
     "kind": "Issuer",
@@ -42,7 +42,7 @@ _CERTIFICATE: Final = {
 
 @pytest.fixture
 def cert_manager(installed: Target, lab: Lab, tmp_path: Path) -> Iterator[None]:
-    """cert-manager with its definitions."""
+    """cert-manager with its CRDs."""
     if not isinstance(installed, Testbed):
         pytest.skip("needs the testbed")
     folder = ensure_cert_manager()
@@ -64,7 +64,7 @@ def held(lab: Lab, name: str, key: str) -> str:
 
 
 def renew(lab: Lab) -> None:
-    """As ``cmctl renew`` does."""
+    """Renew it like ``cmctl renew``."""
     status: dict[str, Any] = lab.the("certificates.cert-manager.io", "kafka-ca")["status"]
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     wanted = {
@@ -82,7 +82,7 @@ def renew(lab: Lab) -> None:
 def test_an_authority_of_cert_managers_signs_and_its_renewal_is_followed(lab: Lab) -> None:
     security = {"caSecret": "kafka-ca", "clientGraceSeconds": 120}
     lab.apply(sample(security=security))
-    lab.until_waiting("SpecNotAllowed")  # there is no such Secret yet, so nobody has labelled it
+    lab.until_waiting("SpecNotAllowed")  # the Secret does not exist yet, so it has no label
     assert not lab.list("pods", "spindle.dev/role")
     lab.apply(_ISSUER, _CERTIFICATE)
     lab.until("cert-manager has issued it", lambda: held(lab, "kafka-ca", "tls.crt"), 90)
@@ -96,7 +96,7 @@ def test_an_authority_of_cert_managers_signs_and_its_renewal_is_followed(lab: La
     lab.until("cert-manager has renewed it", lambda: held(lab, "kafka-ca", "tls.crt") != first, 90)
     second = held(lab, "kafka-ca", "tls.crt")
     lab.until_waiting("CaReplaced", 150)
-    lab.until("it signs alone", lambda: held(lab, f"{CLUSTER}-broker-0-tls", "ca.crt") == second, _TURN)
+    lab.until("only it is trusted", lambda: held(lab, f"{CLUSTER}-broker-0-tls", "ca.crt") == second, _TURN)
     lab.until_ready(600)
     assert held(lab, f"{CLUSTER}-ca", "ca.crt") == second
     assert held(lab, f"{CLUSTER}-admin", "ca.crt") == second

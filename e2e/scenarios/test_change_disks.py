@@ -1,4 +1,4 @@
-"""Disks added and removed by ``kubectl apply`` under load: provisioned first, filled by plan, emptied before they go, and kept."""
+"""Disks added and removed by ``kubectl apply`` under load: provisioned first, backfilled by planned moves, emptied before their removal, and kept."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ SMALL = Kind(
 
 
 def want(lab: Lab, kind: Kind, count: int) -> None:
-    """Ask for so many disks, as a user does: the whole manifest with another number."""
+    """Request this number of disks, as a user does: the whole manifest with another number."""
     manifest = kind.manifest()
     manifest["spec"]["brokerPools"][0]["disks"]["count"] = count
     lab.apply(manifest)
 
 
 def has(lab: Lab, count: int) -> bool:
-    """Whether every broker has exactly so many disks, and all are in use."""
+    """Whether every broker has exactly this many disks, and all are in use."""
     states = [[d.get("state") for d in b["status"].get("disks", ())] for b in lab.list("kafkabrokers")]
     return all(found == ["Active"] * count for found in states) and len(slots_of_spec(lab)) == 3 * count
 
@@ -40,7 +40,7 @@ def slots_of_spec(lab: Lab) -> list[dict[str, Any]]:
 
 
 def until_has(lab: Lab, count: int, seconds: float = 600) -> float:
-    """Wait until every broker has so many disks and all is quiet."""
+    """Wait until every broker has this many disks and nothing is in progress."""
     took = lab.until(f"{count} disks on each broker", lambda: has(lab, count), seconds)
     return took + until_well(lab, seconds)
 
@@ -51,12 +51,12 @@ def claims_of(lab: Lab) -> set[str]:
 
 
 def uids(lab: Lab) -> set[str]:
-    """Of the brokers' pods."""
+    """UIDs of the brokers' pods."""
     return {pod["metadata"]["uid"] for pod in lab.list("pods", "spindle.dev/role=broker")}
 
 
 def used(load: Load) -> set[tuple[int, str]]:
-    """Disks that replicas of the load stand on."""
+    """Disks with replicas of the load."""
     return {(replica.broker, replica.disk) for replica in load.placement()}
 
 
@@ -107,13 +107,13 @@ def test_minds_are_changed_in_the_middle(stand: Stand, spindle_image: str) -> No
         want(lab, EVERY, 3)
         until_has(lab, 3)
         now = slots(lab)
-        # Where the disk was not out yet nothing happened to it; where it was, it is used again, or was released and is told to be.
+        # A disk that was still in the broker is unchanged; one that was removed is used again, or was released and is reported.
         kept = [key for key, slot in now.items() if slot.directory_id == known.get(key)]
         print(f"{len(kept)} of {len(known)} disks are the same, {len(uids(lab) & pods)} of 3 pods")
         assert len(kept) == len(known)
 
         pods = uids(lab)
-        timeline.mark("a fourth, which there is no room for on any node")
+        timeline.mark("a fourth, for which no node has space")
         want(lab, EVERY, 4)
         wait = lab.until_waiting("InsufficientVolumesOnNode")
         assert "set disks.count of pool main back to 3" in wait["unblockedBy"]
@@ -132,7 +132,7 @@ def test_a_disk_stays_when_the_rest_has_no_room(stand: Stand, spindle_image: str
         want(lab, SMALL, 1)
         wait = lab.until_waiting("InsufficientSpaceForDiskRemoval")
         print(wait["message"], wait["unblockedBy"])
-        assert "GB) find no place elsewhere" in wait["message"]
+        assert "GB) fit nowhere else" in wait["message"]
         assert all(slot.spec()["mode"] == "Active" for slot in slots(lab).values())
         want(lab, SMALL, 2)
         lab.until("nothing is held back", lambda: "InsufficientSpaceForDiskRemoval" not in lab.waits(), 60)
@@ -153,4 +153,4 @@ def test_a_size_that_local_volumes_cannot_have_is_told(stand: Stand, spindle_ima
         assert "does not allow volume expansion" in wait["message"]
         running.until_more()
         conclude(running, timeline, began)
-    stand.close()  # a size never goes back
+    stand.close()  # a size cannot be decreased

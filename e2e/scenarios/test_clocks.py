@@ -1,7 +1,7 @@
-"""A node whose clock is off: its disks are watched, fenced and formatted as on any other.
+"""A node whose clock is off: its disks are monitored, fenced and formatted as on any other node.
 
-What is shifted is the time of day in the containers of Spindle and Kafka that the node starts (libfaketime). The kubelet's clock cannot be
-shifted, so what the kubelet writes (when a container was started) is right here, where on a real machine it would be as wrong as the rest.
+The time of day is shifted in the containers of Spindle and Kafka that the node starts (libfaketime). The kubelet's clock cannot be
+shifted, so the times that the kubelet writes (such as the start of a container) are correct here; on a real machine they would be wrong, too.
 """
 
 import pytest
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.e2e
 
 
 def _agent_on(agents: Lab, node: str) -> str | None:
-    """The pod of a node's agent that is to stay; None while there is none that is ready."""
+    """The node's ready agent pod that is not being deleted; None while there is none."""
     for pod in agents.list("pods"):
         conditions = {c["type"]: c["status"] for c in pod["status"].get("conditions") or ()}
         ready = conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
@@ -37,7 +37,7 @@ def _agent_on(agents: Lab, node: str) -> str | None:
 
 
 def _shift(lab: Lab, machine: Machine, slot: Slot, seconds: int) -> None:
-    """Let a disk's node have another clock, and its agent and its broker start with it."""
+    """Give a disk's node another clock, and restart its agent and its broker with it."""
     agents, node = Lab(lab.kubectl_command, lab.kubeconfig, AGENTS), slot.node()
     before = _agent_on(agents, node)
     machine.clock(node, seconds)
@@ -54,11 +54,11 @@ def test_a_disk_that_hangs_is_fenced(stand: Stand, machine: Machine, spindle_ima
     with Timeline(lab) as timeline, load(lab, spindle_image, topic) as running:
         slot = choose(lab, running)
         _shift(lab, machine, slot, ahead)
-        lab.until("it is told", lambda: slot.node() in lab.condition("ClocksAgree")["message"], 120)
+        lab.until("it is reported", lambda: slot.node() in lab.condition("ClocksAgree")["message"], 120)
         froze = dies(timeline, machine, slot, "freeze")
         timeline.until("verdict", "^Failed Hung", slot.subject, since=froze)
         timeline.until("pod", "being deleted", slot.owner, since=froze)
-        lab.until("all can be written to", lambda: not running.silent(), 90)
+        lab.until("all partitions accept writes", lambda: not running.silent(), 90)
         timeline.mark("it answers again")
         machine.disk("heal", slot.volume)
         until_used_again(timeline, machine, slot, froze)
@@ -75,7 +75,9 @@ def test_eleven_minutes_ahead_a_blank_disk_is_formatted(
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("clockfar", 12)) as running:
         slot = choose(lab, running)
         _shift(lab, machine, slot, 660)
-        lab.until("it is told", lambda: f"{slot.node()} (" in lab.condition("ClocksAgree")["message"], 120)
+        lab.until(
+            "it is reported", lambda: f"{slot.node()} (" in lab.condition("ClocksAgree")["message"], 120
+        )
         died = dies(timeline, machine, slot)
         until_evacuated(timeline, died, slot)
         replace(timeline, machine, slot)

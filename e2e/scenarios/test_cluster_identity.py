@@ -1,4 +1,4 @@
-"""A KafkaCluster becomes a running Kafka: disks are log dirs, zones are racks, messages go in and out."""
+"""A KafkaCluster becomes a running Kafka: disks are log dirs, zones are racks, records can be written and read."""
 
 import json
 
@@ -8,7 +8,7 @@ from e2e.scenarios.lab import CLUSTER, Lab, run_client, sample
 
 pytestmark = pytest.mark.e2e
 
-# Asked from Kafka itself, over mTLS, with the admin's certificate.
+# Queried from Kafka itself, over mTLS, with the admin's certificate.
 _ASK_KAFKA = """
 import json, os
 from kafka.admin import KafkaAdminClient
@@ -24,7 +24,7 @@ print("RESULT " + json.dumps(dict(racks=brokers, dirs=dirs), default=str))
 
 @pytest.fixture(scope="module")
 def ready(running: Lab) -> Lab:
-    """The sample, up."""
+    """The sample, ready."""
     return running
 
 
@@ -86,11 +86,11 @@ def test_a_settled_cluster_is_not_written_to(ready: Lab) -> None:
 
     ready.until_ready()
     before = versions()
-    # Wake the operator twice by something that is no part of the spec.
+    # Wake the operator twice with a change outside of the spec.
     for turn in ("one", "two"):
         ready.kubectl("annotate", "kafkacluster", CLUSTER, f"e2e/turn={turn}", "--overwrite")
         ready.until(
-            "the operator looked again",
+            "the operator has reconciled again",
             lambda: ready.condition("Ready").get("status") == "True",
         )
     after = versions()

@@ -1,4 +1,4 @@
-"""Controllers become three of one, and those that lose their disk or node are replaced, while producers write with acks=all."""
+"""Controllers are scaled from one to three, and those that lose their disk or node are replaced, while producers write with acks=all."""
 
 import time
 from typing import Any
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 
 
 def voters(lab: Lab) -> dict[int, str]:
-    """Directory ids of those voters that keep up, by node id."""
+    """Directory ids of the voters that are caught up, by node id."""
     quorum: dict[str, Any] = lab.status().get("quorum") or {}
     return {v["id"]: v["directoryId"] for v in quorum.get("voters", ()) if v.get("caughtUp")}
 
@@ -41,22 +41,24 @@ def test_one_becomes_three_and_a_lost_one_is_replaced(
     lab.until_ready(600)
     made = pods(lab)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("quorate", 12), rate=20) as running:
-        began = timeline.mark("three controllers are wanted")
+        began = timeline.mark("three controllers are requested")
         lab.patch("kafkacluster", CLUSTER, {"spec": {"controllers": {"replicas": 3}}})
-        lab.until("they are on record", lambda: len(lab.list("pods", "spindle.dev/role=controller")) == 3)
+        lab.until("they are recorded", lambda: len(lab.list("pods", "spindle.dev/role=controller")) == 3)
         killer.kill()
         took = lab.until("three vote", lambda: voters(lab).keys() == {9000, 9001, 9002}, 300)
         print(f"three voted {took:.0f} s after the operator was killed")
         lab.until_ready()
         now = pods(lab)
-        assert {name for name, uid in made.items() if now.get(name) != uid} == set()  # nobody restarts for it
+        assert {
+            name for name, uid in made.items() if now.get(name) != uid
+        } == set()  # no broker restarts for it
 
         before, made = voters(lab), now
         lost = next(node_id for node_id in sorted(before) if node_id != active(lab))
         volume = lab.the("pvc", f"data-metadata-{CLUSTER}-{lost}")["spec"]["volumeName"]
-        timeline.mark(f"controller {lost}: its disk dies")
+        timeline.mark(f"controller {lost}: its disk fails")
         machine.disk("fail", volume)
-        lab.until("it votes no more", lambda: lost not in voters(lab), 120)
+        lab.until("it is no longer a voter", lambda: lost not in voters(lab), 120)
         died = time.time()
         machine.new_disk(volume)
         lab.until(
@@ -90,15 +92,19 @@ def test_the_active_one_whose_node_is_gone_for_good_begins_anew_on_another_node(
         machine.node_off(node)
         try:
             lab.until("another one is active", lambda: active(lab) not in (None, lost), 120)
-            lab.until("it does not keep up", lambda: lost not in voters(lab), 120)
+            lab.until("it is not caught up", lambda: lost not in voters(lab), 120)
             lab.until_waiting("NodeNotReady")
-            assert lost in {voter["id"] for voter in lab.status()["quorum"]["voters"]}  # it is only away
+            assert lost in {
+                voter["id"] for voter in lab.status()["quorum"]["voters"]
+            }  # it is only unavailable
             lab.kubectl("taint", "node", node, f"{GONE}=off:NoExecute")
-            gone = timeline.mark("the node counts as gone for good")
+            gone = timeline.mark("the node counts as lost")
             lab.until(
                 "it votes from another node", lambda: voters(lab).get(lost) not in (None, before[lost]), 400
             )
-            print(f"controller {lost} voted again {time.time() - gone:.0f} s after its node was given up")
+            print(
+                f"controller {lost} voted again {time.time() - gone:.0f} s after its node was declared lost"
+            )
             lab.until_ready()
             assert node_of(lab, lost) != node
             assert lab.the("pv", volume)["status"]["phase"] == "Released"

@@ -1,4 +1,4 @@
-"""A disk dies under load: the broker goes on, its replicas find a place, the new disk is filled, and nobody lifts a hand."""
+"""A disk fails under load: the broker continues, its replicas are re-replicated elsewhere, the new disk is backfilled, without any user action."""
 
 import pytest
 
@@ -33,12 +33,12 @@ def _dies_and_is_replaced(lab: Lab, machine: Machine, image: str, topic: str, fi
         assert slot.spec()["directoryId"] != slot.directory_id
         assert_spread(running)
         conclude(running, timeline, died)
-    print(f"told after {told}, safe to pull after {evacuated:.1f} s, well {well:.1f} s after the swap")
+    print(f"reported after {told}, safe to pull after {evacuated:.1f} s, well {well:.1f} s after the swap")
     began = timeline.first("kafka", "[1-9][0-9]* being reassigned", since=died)
     ended = timeline.first("kafka", " 0 being reassigned", since=began) if began else None
     if began and ended:
         print(f"{held} bytes evacuated in {ended - began:.1f} s: {held / (ended - began):.0f} bytes/s")
-    assert told["event"] < 60  # a second or two where the machine has time
+    assert told["event"] < 60  # a second or two on a machine with free CPUs
 
 
 @pytest.mark.capability
@@ -67,7 +67,7 @@ def test_the_process_that_dies_after_its_disk_comes_back_without_it(
     ("kind", "fill"),
     [
         pytest.param(SIX, 64, id="six-xfs"),
-        pytest.param(Kind(6, "ext4"), 128, id="six-ext4"),  # enough to see how fast it is evacuated
+        pytest.param(Kind(6, "ext4"), 128, id="six-ext4"),  # enough to measure the rate of the evacuation
         pytest.param(Kind(3, "ext4"), 64, id="three-ext4"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A disk hangs: Kafka itself never notices, and nobody can write to what it leads. The broker has to go."""
+"""A disk hangs: Kafka itself does not notice, and its partitions do not accept writes. Spindle must stop the broker."""
 
 import pytest
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.e2e
 
 
 def _processes(lab: Lab, machine: Machine, slot: Slot) -> int:
-    """Kafka processes of a broker on its node; one that waits for a disk cannot be killed and still counts."""
+    """Number of Kafka processes of a broker on its node; one that waits for a disk cannot be killed and still counts."""
     node = lab.the("kafkabroker", slot.owner)["spec"]["node"]
     script = "grep -l kafka.Kafka /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3 | while read p; do "
     script += f"tr '\\0' '\\n' < /proc/$p/environ 2>/dev/null | grep -qx HOSTNAME={slot.owner} && echo $p; "
@@ -36,7 +36,7 @@ def test_without_spindle_nobody_can_write_until_it_answers(
         report = running.finish()
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
         until_well(lab)
-    print(f"without Spindle silent for {report.silent_until(froze)}; {report.summary(froze)}")
+    print(f"without Spindle no acknowledgements for {report.silent_until(froze)}; {report.summary(froze)}")
     assert not report.lost
 
 
@@ -50,7 +50,7 @@ def test_its_broker_is_fenced_and_comes_back_when_it_answers(
         froze = dies(timeline, machine, slot, how)
         timeline.until("verdict", "^Failed Hung", slot.subject, since=froze)
         timeline.until("pod", "being deleted", slot.owner, since=froze)
-        lab.until("all can be written to", lambda: not running.silent(), 90)
+        lab.until("all partitions accept writes", lambda: not running.silent(), 90)
         assert _processes(lab, machine, slot) <= 1
         timeline.mark("it answers again")
         machine.disk("heal", slot.volume)
@@ -78,7 +78,7 @@ def test_past_the_grace_time_its_broker_counts_as_lost(
         lab.until("its replicas are elsewhere", moved_away, 240)
         timeline.mark("thawed")
         machine.disk("heal", slot.volume)
-        # All that stood on it was made anew elsewhere. If that was through before it answered, it is given up like a dead one.
+        # Its replicas were rebuilt elsewhere. If that was complete before it answered, it is retired like a dead disk.
         until_used_again(timeline, machine, slot, froze)
         assert _processes(lab, machine, slot) == 1
         conclude(running, timeline, froze)

@@ -1,4 +1,4 @@
-"""Kafka's own tests of dying log dirs, with Spindle around: log_dir_failure_test, LogDirFailureTest, KRaftClusterTest."""
+"""Kafka's own tests of failing log dirs, with Spindle: log_dir_failure_test, LogDirFailureTest, KRaftClusterTest."""
 
 import pytest
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 def test_the_disk_of_a_leader_or_of_a_follower(
     stand: Stand, machine: Machine, spindle_image: str, role: str, bounce: bool
 ) -> None:
-    """log_dir_failure_test: out of the ISR in a minute, not leader, alive, and everybody can go on."""
+    """log_dir_failure_test: the replica leaves the ISR within a minute, is not leader, the broker stays alive, and clients continue."""
     lab = stand.get(THREE)
     name = f"{role}{'bounced' * bounce}"
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic(name, partitions=1)) as running:
@@ -33,7 +33,7 @@ def test_the_disk_of_a_leader_or_of_a_follower(
             now, isr, _ = running.partitions()[f"{name}-0"]
             return now not in {broker, -1} and broker not in isr
 
-        took = lab.until("it leads no more and is out of the ISR", left, 60)
+        took = lab.until("it is neither leader nor in the ISR", left, 60)
         running.until_all_writable(60)
         until_evacuated(timeline, died, slot)
         replace(timeline, machine, slot)
@@ -42,7 +42,7 @@ def test_the_disk_of_a_leader_or_of_a_follower(
 
 
 def test_a_disk_dies_while_no_controller_answers(stand: Stand, machine: Machine, spindle_image: str) -> None:
-    """testLogDirNotificationTimeout: the broker cannot tell anyone of its dead dir, and ends."""
+    """testLogDirNotificationTimeout: the broker cannot report its dead dir to the controllers, and exits."""
     lab = stand.get(THREE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("untold")) as running:
         slot = choose(lab, running)
@@ -52,7 +52,7 @@ def test_a_disk_dies_while_no_controller_answers(stand: Stand, machine: Machine,
             lab.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=1", "--wait=false")
         died = dies(timeline, machine, slot)
         timeline.until("pod", "[1-9] restarts|not ready", slot.owner, since=died, seconds=120)
-        timeline.mark("the controllers may come back")
+        timeline.mark("the controllers come back")
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
         until_evacuated(timeline, died, slot, 400)
         replace(timeline, machine, slot)
@@ -61,7 +61,7 @@ def test_a_disk_dies_while_no_controller_answers(stand: Stand, machine: Machine,
 
 
 def test_a_disk_dies_to_which_replicas_are_moving(stand: Stand, machine: Machine, spindle_image: str) -> None:
-    """testAbandonedFutureReplicaRecovered: half-filled copies on the dead disk; the originals stay what counts."""
+    """testAbandonedFutureReplicaRecovered: partial copies are on the dead disk; the originals stay in use."""
     lab = stand.get(THREE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("future", 12), fill=128) as running:
         source = choose(lab, running)

@@ -1,4 +1,4 @@
-"""The last copy of a partition was on a disk that somebody replaced (rule 1): refused by name, and two ways out."""
+"""The last copy of a partition was on a disk that was replaced ("no format over the last copy", docs/safety.md, rule 1): the refusal, and two ways to resolve it."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 def _lose(
     lab: Lab, machine: Machine, timeline: Timeline, running: Load, name: str
 ) -> tuple[Slot, float, int]:
-    """Replace the disk that alone has the latest records, while the other copy is away. The disk, when it died, its serial number."""
+    """Replace the only disk with the latest records, while the other replica is down. Returns the disk, the time of its failure, its serial number."""
     slot = choose(lab, running)
     other = next(r.broker for r in running.placement() if r.broker != slot.broker)
     follower = next(s for (broker, _), s in slots(lab).items() if broker == other).owner
@@ -33,7 +33,7 @@ def _lose(
     timeline.until("condition", f"^True.*{name}-0", "DataAtRisk", since=died)
     timeline.mark(f"{follower} is started")
     lab.spindle("start", follower, "-n", lab.namespace)
-    # It cannot get in sync: there is nobody to follow.
+    # It cannot get in sync, because there is no leader.
     lab.until("Kafka runs", lambda: lab.the("pod", follower)["status"]["containerStatuses"][0]["ready"], 180)
     timeline.mark("the disk is replaced by a blank one")
     machine.new_disk(slot.volume, keep=True)
@@ -44,10 +44,10 @@ def _lose(
 def _replaced_last_copy(
     lab: Lab, machine: Machine, image: str, name: str
 ) -> Iterator[tuple[Load, Timeline, Slot, float, int]]:
-    """One of two copies is away while the other one's disk, which alone has the latest records, dies and is replaced.
+    """One of two replicas is down while the other one's disk, the only one with the latest records, fails and is replaced.
 
     Yields:
-        the load, the timeline, the disk, when it died, and the serial number of the old disk.
+        the load, the timeline, the disk, the time of its failure, and the serial number of the old disk.
     """
     with (
         Timeline(lab) as timeline,
@@ -87,7 +87,7 @@ def test_the_loss_is_accepted(stand: Stand, machine: Machine, spindle_image: str
         timeline.add_kafka(running.lines())
         print(timeline.table(), report.summary(died))
         (line,) = report.partitions.values()
-        # What the follower had when it was stopped is still there; of what came later nothing could be kept.
+        # The follower's records from before its stop are still there; later ones could not be kept.
         assert min(line["lostNumbers"], default=10**9) >= 100
 
 

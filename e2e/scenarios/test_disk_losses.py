@@ -1,4 +1,4 @@
-"""What an accepted loss gives up and what it does not; and a topic whose name leaves no room for a move between log dirs."""
+"""What an accepted loss includes and what it does not; and a topic whose name is too long for moves between log dirs."""
 
 import re
 
@@ -18,7 +18,7 @@ _DISKS = Kind(3, disks=3)
 
 
 def _token(lab: Lab, directory_id: str) -> str:
-    """What accepts the loss of one disk, from the condition that names it."""
+    """The token that accepts the loss of one disk, from the condition that names it."""
     message = lab.condition("DataAtRisk")["message"]
     found = re.search(rf"{re.escape(directory_id)}:[0-9a-f]{{8,64}}", message)
     assert found, message
@@ -26,7 +26,7 @@ def _token(lab: Lab, directory_id: str) -> str:
 
 
 def test_one_disk_given_up_gives_up_no_other(stand: Stand, machine: Machine, spindle_image: str) -> None:
-    """Two disks of a broker are bad, one for good and one for its cable: only the first is accepted as lost."""
+    """Two disks of a broker are bad, one permanently and one because of its cable: only the loss of the first is accepted."""
     lab = stand.get(_DISKS)
     with (
         Timeline(lab) as timeline,
@@ -112,7 +112,7 @@ def test_the_longest_name_of_a_topic_is_evacuated_too(
 def test_nobody_is_stopped_while_partitions_are_a_replica_short(
     stand: Stand, machine: Machine, spindle_image: str
 ) -> None:
-    """Spindle itself took the dead disk's replicas off their partitions; two of three are left, and two must be in sync."""
+    """Spindle itself dropped the dead disk's replicas; two of three are left, and two must be in sync."""
     lab = stand.get(Kind(3, policy={"moveBytesPerSecond": 1_000_000}))
     with (
         Timeline(lab) as timeline,
@@ -122,11 +122,11 @@ def test_nobody_is_stopped_while_partitions_are_a_replica_short(
         other = next(s for s in slots(lab).values() if s.broker != slot.broker)
         died = dies(timeline, machine, slot)
         lab.until(
-            "replicas were taken off",
+            "replicas were dropped",
             lambda: '"shrunk":[[' in lab.the("configmap", f"{CLUSTER}-moves")["data"]["journal"],
             180,
         )
-        asked = timeline.mark(f"{other.owner} is to stop")
+        asked = timeline.mark(f"{other.owner} should stop")
         lab.spindle("stop", other.owner, "-n", lab.namespace)
         lab.until("it is stopped", lambda: lab.get("pod", other.owner) is None, 600)
         timeline.mark("it is stopped")

@@ -1,4 +1,4 @@
-"""What becomes of a disk that is not simply dead: read-only, full, back again, missing, exchanged, or now this, now that."""
+"""Disks with other faults than a plain failure: read-only, full, back again, missing, exchanged, or flapping."""
 
 import pytest
 
@@ -32,10 +32,10 @@ def test_a_full_disk_is_used_again_when_it_has_room(
     lab = stand.get(THREE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("full", 12), rate=20) as running:
         slot = choose(lab, running)
-        filled = timeline.mark(f"{slot.subject} is filled to the brim")
+        filled = timeline.mark(f"{slot.subject} is filled completely")
         machine.disk("fill", slot.volume, 100)
         timeline.until("condition", "^False", "DisksHealthy", since=filled, seconds=120)
-        timeline.mark("room again")
+        timeline.mark("there is space again")
         machine.disk("heal", slot.volume)
         until_well(lab)
         timeline.mark("well again")
@@ -55,7 +55,7 @@ def test_an_evacuated_disk_that_is_put_back_is_not_used(
         until_evacuated(timeline, died, slot)
         timeline.mark("the same disk is put back")
         machine.old_disk(slot.volume, serial)
-        # The disk itself is as it was; that its directory id is retired only the operator knows.
+        # The disk is unchanged; only the operator knows that its directory id is retired.
         assert slot.subject in lab.until_waiting("RetiredDiskReinserted", 120)["object"]
         pause(30)
         assert slot.spec()["mode"] != "Active"
@@ -87,7 +87,7 @@ def test_a_disk_that_is_not_mounted_gets_no_data(
         lab.until("it is in use again, or empty", lambda: is_well(lab) or slot.state() == "Evacuated", 400)
         if not is_well(
             lab
-        ):  # too late on a slow machine: nothing stands on it any more, and only another disk will do
+        ):  # too late on a slow machine: it is empty already, and only another disk can be used
             replace(timeline, machine, slot)
         timeline.mark("well again")
         assert machine.run(node, "mountpoint", path)
@@ -99,7 +99,7 @@ def test_a_disk_that_was_exchanged_under_kafka(stand: Stand, machine: Machine, s
     lab = stand.get(THREE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("exchanged", 12)) as running:
         slot = choose(lab, running)
-        swapped = timeline.mark(f"{slot.subject} is exchanged for a blank one, and Kafka holds the old one")
+        swapped = timeline.mark(f"{slot.subject} is exchanged for a blank disk while Kafka uses the old one")
         machine.new_disk(slot.volume, keep=True)
         timeline.until("verdict", "^Swapped", slot.subject, since=swapped)
         timeline.until("condition", "^False", "DisksHealthy", since=swapped)
@@ -113,13 +113,13 @@ def test_a_disk_that_flaps_ends_in_one_verdict(stand: Stand, machine: Machine, s
     lab = stand.get(THREE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("flapping", 12)) as running:
         slot = choose(lab, running)
-        began = timeline.mark(f"{slot.subject} hangs for 13 s, answers for 13 s, six times over")
+        began = timeline.mark(f"{slot.subject} hangs for 13 s, answers for 13 s, six times")
         for _ in range(6):
             machine.disk("hang", slot.volume)
             pause(13)
             machine.disk("heal", slot.volume)
             pause(13)
-        timeline.mark("it answers for good")
+        timeline.mark("it answers permanently")
         verdicts = [f for f in timeline.facts(began) if f.kind == "verdict" and f.subject == slot.subject]
         assert len([fact for fact in verdicts if fact.text.startswith("Failed")]) <= 4, verdicts
         lab.until("it is empty, or in use", lambda: slot.state() in {"Evacuated", "Active"}, 300)

@@ -1,4 +1,4 @@
-"""A disk dies at a bad moment, or not alone."""
+"""A disk fails at a bad moment, or together with others."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -60,7 +60,7 @@ def test_it_dies_while_it_is_drained(stand: Stand, machine: Machine, spindle_ima
 
 @contextmanager
 def _no_operator(lab: Lab) -> Iterator[None]:
-    """Nobody leads: the operator is scaled to nothing and its pods are killed."""
+    """No operator: its Deployment is scaled to zero and its pods are killed."""
     system = Lab(lab.kubectl_command, lab.kubeconfig, SYSTEM)
     replicas = system.the("deployment", "spindle")["spec"]["replicas"]
     system.kubectl("scale", "deployment/spindle", "--replicas=0")
@@ -75,7 +75,7 @@ def _no_operator(lab: Lab) -> Iterator[None]:
 
 @contextmanager
 def _no_agents(lab: Lab) -> Iterator[None]:
-    """No agent runs anywhere."""
+    """No agent on any node."""
     agents = Lab(lab.kubectl_command, lab.kubeconfig, AGENTS)
 
     def only_on(nodes: dict[str, str] | None) -> None:
@@ -106,11 +106,11 @@ def test_it_dies_while_nobody_looks(
         slot = choose(lab, running)
         with away(lab):
             died = dies(timeline, machine, slot)
-            if away is _no_agents:  # Kafka itself tells, and it is believed after a while
+            if away is _no_agents:  # Kafka itself reports it, which is accepted after a while
                 until_evacuated(timeline, died, slot)
             else:
                 running.until_more(seconds * 10, seconds * 2)
-            timeline.mark("somebody looks again")
+            timeline.mark("an agent observes it again")
         until_evacuated(timeline, died, slot)
         replace(timeline, machine, slot)
         assert_spread(running)
@@ -160,7 +160,7 @@ def test_two_disks_that_share_partitions_are_not_shrunk_below_min_isr(
         dies(timeline, machine, other)
         timeline.until("condition", "^True", "DataAtRisk", since=died)
         lab.until(
-            "the partitions are named",
+            "the partitions are reported",
             lambda: any(n in lab.condition("DataAtRisk")["message"] for n in names),
         )
         print(lab.condition("DataAtRisk"))
@@ -175,19 +175,19 @@ def test_two_disks_that_share_partitions_are_not_shrunk_below_min_isr(
 
 
 def _help_back(lab: Lab, timeline: Timeline, slot: Slot) -> None:
-    """Kafka takes a disk up again only at its start, and each broker may be needed by what another one lacks.
+    """Kafka uses a recovered disk only after a restart, and each broker may be needed by partitions that lack a replica on another one.
 
-    Going down would cost writes that are acknowledged now, and that is for a person to decide.
+    A restart would make acknowledged writes fail, which only a user may decide.
     """
     lab.until("it is held back", lambda: "WouldBeUnderMinIsr" in lab.waits() or is_well(lab), 180)
     if not is_well(lab):
-        timeline.mark(f"somebody restarts {slot.owner}")
+        timeline.mark(f"the user restarts {slot.owner}")
         lab.kubectl("delete", "pod", slot.owner, "--wait=false")
         until_well(lab)
 
 
 def _sharing(lab: Lab, running: Load) -> tuple[Slot, Slot, set[str]]:
-    """Two disks of two brokers and the partitions that have a replica on each."""
+    """Two disks of two brokers, and the partitions that have a replica on each of them."""
     placed = running.placement()
     one = choose(lab, running)
     mine = {r.name for r in placed if (r.broker, r.disk) == (one.broker, one.disk)}
@@ -214,7 +214,9 @@ def test_a_single_copy_beside_others(stand: Stand, machine: Machine, spindle_ima
         slot = choose(lab, running, has_both)
         died = dies(timeline, machine, slot)
         timeline.until("condition", f"^True.*{single.name}-0", "DataAtRisk", since=died)
-        lab.until("the others can be written to", lambda: set(running.silent()) <= {f"{single.name}-0"}, 120)
+        lab.until(
+            "the other partitions accept writes", lambda: set(running.silent()) <= {f"{single.name}-0"}, 120
+        )
         assert not slot.retired()
         assert slot.spec()["directoryId"] == slot.directory_id
         timeline.mark("the same disk is well again")
@@ -234,12 +236,12 @@ def test_many_disks_at_once_stop_what_goes_by_itself(
         lab.patch("kafkacluster", CLUSTER, {"spec": {"disks": {"automaticShare": share}, "paused": paused}})
 
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("many", 12)) as running:
-        says(10, paused=True)  # so that it sees all of them at once
+        says(10, paused=True)  # so that it observes all of them at once
         racks: dict[str, list[int]] = {}
         for broker in lab.list("kafkabrokers"):
             racks.setdefault(broker["spec"]["rack"], []).append(broker["spec"]["id"])
         one, other, *_ = racks.values()
-        # Both brokers of one rack and one of another: every partition keeps a copy.
+        # Both brokers of one rack and one of another: every partition keeps a replica.
         chosen = [slots(lab)[broker, "disk0"] for broker in (*one, other[0])]
         died = timeline.mark(f"three disks: {', '.join(slot.subject for slot in chosen)}")
         for slot in chosen:

@@ -1,4 +1,4 @@
-"""A cluster that is full as a whole: producers of the topics concerned are stopped, others go on, and all is put back."""
+"""A cluster without free space: producers of the affected topics are blocked, others continue, and every setting is restored."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_a_full_cluster_stops_producers_and_puts_all_back(
         for slot in crowded:
             machine.disk("fill", slot.volume, 97)
         timeline.until("waiting", "ProducersBlocked", since=began, seconds=120)
-        lab.until("producers are refused", lambda: "everywhere-0" in running.refused(), 60)
+        lab.until("producers are blocked", lambda: "everywhere-0" in running.refused(), 60)
         print("what a producer gets:", running.refused())
         assert all("MessageSizeTooLarge" in error for error in running.refused().values())
         assert running.configs()["everywhere"]["max.message.bytes"] == "100"

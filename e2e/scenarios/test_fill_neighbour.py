@@ -1,4 +1,4 @@
-"""Somebody else fills a disk: step by step with a ballast on it, and to the brim at once."""
+"""Other files fill a disk: gradually on a disk with a ballast file, and completely at once."""
 
 import pytest
 
@@ -29,22 +29,22 @@ def test_a_neighbour_fills_the_disk_to_the_brim(stand: Stand, machine: Machine, 
         load(lab, spindle_image, Topic("brim", partitions=6), fill=120) as running,
     ):
         slot = choose(lab, running)
-        lab.until("the ballast stands", lambda: ballast_on(machine, slot) == SIZE)
+        lab.until("the ballast file exists", lambda: ballast_on(machine, slot) == SIZE)
         began = timeline.mark(f"{slot.subject} is filled up to 92 %")
         machine.disk("fill", slot.volume, 92)
         timeline.until("usage", "^(RejectMoves|DropReplicas)", slot.subject, since=began, seconds=90)
-        brim = timeline.mark("up to the brim")
+        brim = timeline.mark("filled completely")
         machine.disk("fill", slot.volume, 100)
-        lab.until("the ballast is given up", lambda: ballast_on(machine, slot) == 0, 30)
-        # With the other replicas, whether or not Kafka gave the dir up.
+        lab.until("the ballast file is deleted", lambda: ballast_on(machine, slot) == 0, 30)
+        # Together with the other replicas, whether or not Kafka took the dir offline.
         running.until_all_writable(180)
-        timeline.mark("filled again, over what the ballast gave")
+        timeline.mark("filled again, beyond the space of the ballast file")
         machine.disk("fill", slot.volume, 100)
         running.until_more(300, 120)
         freed = timeline.mark("space is freed")
         machine.disk("fill", slot.volume, 1)
         until_well(lab, 600)
-        lab.until("the ballast stands again", lambda: ballast_on(machine, slot) == SIZE)
+        lab.until("the ballast file exists again", lambda: ballast_on(machine, slot) == SIZE)
         running.until_all_writable(120)
         print(f"well again {timeline.mark('well again') - freed:.0f} s after space was freed")
         conclude(running, timeline, brim)

@@ -1,4 +1,4 @@
-"""One disk fills, and a broker as a whole: cordoned, relieved by moves, and used again."""
+"""One disk fills up, and a whole broker: cordoned, relieved by moves, and used again."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.e2e
 
 
 def small(brokers: int, **policy: Any) -> Kind:
-    """Small disks and small segments, so that real data makes up much of a disk."""
+    """Small disks and small segments, so that real data is a large part of a disk."""
     config = {"log.segment.bytes": "8388608", "log.index.size.max.bytes": "1048576"}
     return Kind(brokers, size="1Gi", policy=policy, config=config)
 
@@ -25,17 +25,17 @@ SIX = small(6)
 
 
 def full(slot: Slot) -> dict[str, object]:
-    """How full a disk is."""
+    """Usage of a disk."""
     return dict(slot.status().get("usage") or {})
 
 
 def used(slot: Slot) -> int:
-    """In per cent."""
+    """Usage in per cent."""
     return int(str(full(slot).get("usedPercent", 100)))
 
 
 def until_fine(lab: Lab, *chosen: Slot, below: int = 80, seconds: float = 400) -> float:
-    """Wait until disks are below a level and used again."""
+    """Wait until disks are below a usage and in use again."""
     return lab.until(
         f"{', '.join(slot.subject for slot in chosen)} below {below} % and in use",
         lambda: all(used(slot) < below and slot.state() == "Active" for slot in chosen),
@@ -49,7 +49,7 @@ def cordoned(lab: Lab) -> set[str]:
 
 
 def bytes_on(load: Load, slot: Slot) -> int:
-    """What the load has on a disk."""
+    """Bytes of the load on a disk."""
     return sum(r.bytes for r in load.placement() if (r.broker, r.disk) == (slot.broker, slot.disk))
 
 
@@ -69,7 +69,7 @@ def test_one_disk_fills(stand: Stand, machine: Machine, spindle_image: str) -> N
         until_fine(lab, slot)
         timeline.mark("below the level and in use again")
         after = bytes_on(running, slot)
-        assert after < before, "nothing was moved away"
+        assert after < before, "no replica was moved away"
         assert {r.broker for r in running.placement()} == {0, 1, 2}
         lab.until("no cordon is left", lambda: not cordoned(lab))
         machine.disk("fill", slot.volume, 1)
@@ -99,9 +99,9 @@ def test_a_broker_as_a_whole_fills(stand: Stand, machine: Machine, spindle_image
         after = {slot.subject: bytes_on(running, slot) for slot in both}
         left = sum(before.values()) - sum(after.values())
         print(f"{left / 1e6:.0f} MB left the broker, of {sum(before.values()) / 1e6:.0f}")
-        assert left > 0, f"nothing left the broker: {before} {after}"
-        # From 82 % to below 75 % on each, and a replica more for the last one that counted.
-        assert left < len(both) * 110e6, f"more left the broker than it took: {before} {after}"
+        assert left > 0, f"no replica left the broker: {before} {after}"
+        # From 82 % to below 75 % on each, plus the last replica that was needed for that.
+        assert left < len(both) * 110e6, f"more was moved off the broker than needed: {before} {after}"
         for slot in both:
             machine.disk("fill", slot.volume, 1)
         until_well(lab)

@@ -1,4 +1,4 @@
-"""Things done by hand behind the operator's back: each is shown with its reason and way out, and put right where it can be."""
+"""Changes by hand that bypass the operator: each is reported with its reason and what unblocks it, and reverted where possible."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_an_image_that_cannot_be_pulled_is_told_and_healed(running: Lab) -> None
     assert "localhost/no/such-kafka:1" in entry["message"]
     assert "spec.image" in entry["unblockedBy"]
     down = [p for p in lab.list("pods", "spindle.dev/role") if not _ready(p)]
-    assert len(down) == 1  # the roll stops at the first that does not come back
+    assert len(down) == 1  # the rolling restart stops at the first broker that does not come back
     lab.patch("kafkacluster", CLUSTER, {"spec": {"image": None}})
     lab.until_ready(300)
 
@@ -87,10 +87,10 @@ def test_stopping_one_broker_for_maintenance_and_starting_it_again(running: Lab)
 def test_a_paused_cluster_is_left_alone(running: Lab) -> None:
     lab = running
     lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
-    lab.until("it says so", lambda: lab.status()["phase"].startswith("Paused"))
+    lab.until("it is reported", lambda: lab.status()["phase"].startswith("Paused"))
     lab.kubectl("delete", "service", f"{CLUSTER}-bootstrap")
     lab.kubectl("annotate", "kafkacluster", CLUSTER, "e2e/turn=paused", "--overwrite")
-    lab.until("a pass went by", lambda: lab.condition("Reconciling")["reason"] == "Paused")
+    lab.until("a pass has completed", lambda: lab.condition("Reconciling")["reason"] == "Paused")
     assert lab.get("service", f"{CLUSTER}-bootstrap") is None
     lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
     lab.until_ready()

@@ -1,4 +1,4 @@
-"""One birth: a cluster finds its data again, and is not born over what was lost (rules 7, 11 and 13)."""
+"""One bootstrap: a cluster finds its data again, and is not bootstrapped over lost data (docs/safety.md, rules 7, 11 and 13)."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_a_deleted_cluster_is_found_again_with_its_data(running: Lab, spindle_im
     lab.until("its pods are gone", lambda: not lab.list("pods", "spindle.dev/role"))
     assert len(lab.list("pvc")) == 9
     assert not lab.list("kafkabrokers")
-    lab.kubectl("delete", "configmap", f"{CLUSTER}-identity")  # the claims must do
+    lab.kubectl("delete", "configmap", f"{CLUSTER}-identity")  # only the claims are left
     lab.apply(SHOWN.manifest())
     lab.until_ready()
     assert lab.status()["clusterId"] == cluster_id
@@ -31,7 +31,7 @@ def test_a_deleted_cluster_is_found_again_with_its_data(running: Lab, spindle_im
 
 
 def identities(lab: Lab) -> dict[str, str]:
-    """Which directory id each volume has."""
+    """Directory id of each volume."""
     return {
         claim["spec"]["volumeName"]: claim["metadata"]["annotations"]["spindle.dev/directory-id"]
         for claim in lab.list("pvc")
@@ -39,7 +39,7 @@ def identities(lab: Lab) -> dict[str, str]:
 
 
 def secrets(lab: Lab) -> dict[str, str]:
-    """The authority, and a user's password."""
+    """The CA, and a user's password."""
     found = {name: lab.the("secret", name)["data"] for name in (f"{CLUSTER}-ca", f"{CLUSTER}.user.alice")}
     return {
         f"{name}/{key}": found[name][key]
@@ -62,7 +62,8 @@ def test_a_namespace_that_is_lost_is_put_back_from_a_backup_onto_its_disks(
     file = tmp_path / "backup.yaml"
     file.write_text(lab.spindle("backup", CLUSTER, "-n", lab.namespace, "--secrets"))
 
-    # In this order: a namespace that goes takes controllers and brokers at once, and these wait for those for their whole grace.
+    # In this order: deleting the namespace would stop controllers and brokers at once, and brokers would wait for the controllers until the
+    # end of their grace period.
     lab.kubectl("delete", "kafkacluster", CLUSTER, timeout=180)
     lab.kubectl("delete", "namespace", lab.namespace, timeout=300)
     lab.kubectl("create", "namespace", lab.namespace)
@@ -100,4 +101,4 @@ def test_all_controller_disks_but_one_blank_is_told_and_nothing_is_formatted(
         return {wait["object"] for wait in waiting if wait["reason"] == "DirectoryIdAlreadyUsed"}
 
     both = {f"Pod/{CLUSTER}-controller-{index}" for index in (0, 1)}
-    lab.until("both are held back", lambda: held() == both, 60)  # their pods come up one after the other
+    lab.until("both are held back", lambda: held() == both, 60)  # their pods become ready one after the other

@@ -1,4 +1,4 @@
-"""A disk that leaves its broker takes nothing with it, whatever is made on that broker until the moment it stops (rules 5 and 15)."""
+"""No record is lost with a disk that is removed from its broker, even if topics are created on that broker until it stops (docs/safety.md, rules 5 and 15)."""
 
 import json
 from collections.abc import Iterator
@@ -17,8 +17,7 @@ from e2e.scenarios.timeline import Timeline
 pytestmark = pytest.mark.e2e
 
 _POD: Final = "maker"
-# Makes topics of one replica on one broker from when it is told to go until it is told to stop, writes to each with acks=all, and reads back what was
-# acknowledged.
+# Creates topics with one replica on one broker between two signals, writes to each with acks=all, and reads the acknowledged records back.
 _MAKER: Final = """
 import json, os, time
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -90,14 +89,14 @@ def test_a_disk_leaves_while_topics_are_made_on_its_broker_and_all_are_kept(
         with _maker(lab, spindle_image, slot.broker):
             began = drain(timeline, slot)
             lab.kubectl("exec", _POD, "--", "touch", "/tmp/go")
-            timeline.mark("topics are made on its broker")
+            timeline.mark("topics are created on its broker")
             until_drained(timeline, began, slot)
-            timeline.mark("it has left its broker, where topics are still being made")
+            timeline.mark("it was removed from its broker, where topics are still being created")
             lab.until_ready(600)
             lab.kubectl("exec", _POD, "--", "touch", "/tmp/stop")
             lab.until("all is read back", lambda: '"result"' in _said(lab), 600)
             result = json.loads(_said(lab).splitlines()[-1])["result"]
-        print(f"made between the wish and the end: {result}")
+        print(f"created between the request and the end: {result}")
         assert result["acked"] > 0
         assert not result["lost"]
         use_again(timeline, slot)

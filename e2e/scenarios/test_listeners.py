@@ -1,4 +1,4 @@
-"""Doors: listeners, users, the account of an agent, and an authority that is replaced while Kafka serves."""
+"""Listeners, users, the account of an agent, and a CA that is replaced while Kafka serves."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.e2e
 _AGENTS: Final = "spindle-agents"
 _INSIDE: Final = {"name": "inside", "port": 9095, "auth": "scram"}
 _NODES: Final = {"name": "nodes", "port": 9096, "type": "nodeport"}
-_TURN: Final = 1500.0  # three rolls of six pods, and twice the clients' time, on a small machine
+_TURN: Final = 1500.0  # three rolling restarts of six pods, and clientGraceSeconds twice, on a small machine
 
 
 def user(name: str, **spec: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def secret(lab: Lab, name: str) -> dict[str, str]:
 
 
 def starts(lab: Lab) -> dict[str, str]:
-    """When each pod of Kafka was made."""
+    """Creation time of each pod of Kafka."""
     return {
         pod["metadata"]["name"]: pod["metadata"]["creationTimestamp"]
         for pod in lab.list("pods", "spindle.dev/role")
@@ -53,7 +53,7 @@ def test_listeners_are_opened_by_a_roll_of_the_brokers_alone(running: Lab) -> No
     before = starts(lab)
     lab.patch("kafkacluster", CLUSTER, {"spec": {"listeners": [_INSIDE, _NODES]}})
     lab.until(
-        "clients are told where the nodes' listener is",
+        "the nodes' listener is advertised to clients",
         lambda: (
             {each["name"]: each["bootstrap"] for each in lab.status()["listeners"]}["nodes"].count(",") == 2
         ),
@@ -79,7 +79,7 @@ def test_a_user_has_its_secret_and_its_rights_and_leaves_nothing_behind(running:
     acls = [{"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}]
     lab.apply(user("orders", acls=acls), user("alice", authentication="scram"))
     for name in ("orders", "alice"):
-        lab.until(f"{name} has all that it asks for", partial(is_ready, lab, name))
+        lab.until(f"{name} has everything that it requests", partial(is_ready, lab, name))
     assert secret(lab, f"{CLUSTER}.user.orders")["tls.crt"].startswith("-----BEGIN CERTIFICATE")
     assert "ScramLoginModule" in secret(lab, f"{CLUSTER}.user.alice")["sasl.jaas.config"]
     lab.kubectl("delete", "kafkauser", "orders", "alice", timeout=120)
@@ -104,7 +104,7 @@ def test_the_authority_is_replaced_while_the_cluster_serves(running: Lab) -> Non
         authority = secret(lab, f"{CLUSTER}-ca")
         return authority["ca.crt"] != old and not {"next.crt", "old.crt"} & authority.keys()
 
-    lab.until("the old authority is forgotten", replaced, _TURN)
+    lab.until("the old CA is no longer trusted", replaced, _TURN)
     lab.until_ready(600)
     new = secret(lab, f"{CLUSTER}-ca")["ca.crt"]
     for name in (f"{CLUSTER}-admin", f"{CLUSTER}-operator", f"{CLUSTER}-broker-0-tls"):

@@ -1,4 +1,4 @@
-"""Five brokers in racks of two, two and one: what the lone rack's broker loses is healed, and the rack comes back, without a hand."""
+"""Five brokers in racks of two, two and one: the lost replicas of the single-broker rack are re-replicated, and its rack spread is restored, without user action."""
 
 import time
 from collections import Counter
@@ -47,7 +47,7 @@ def its_disk(lab: Lab, running: Load) -> Slot:
 
 
 def on_racks(lab: Lab, running: Load) -> list[int]:
-    """On how many racks each partition stands; 0 for one that is in motion or short of a copy in sync."""
+    """Number of racks of each partition; 0 for one that is being moved or is not fully in sync."""
     at = racks(lab)
     return [
         len({at[broker] for broker in replicas}) if len(replicas) == len(isr) == 3 else 0
@@ -56,12 +56,12 @@ def on_racks(lab: Lab, running: Load) -> list[int]:
 
 
 def until_spread(lab: Lab, running: Load, seconds: float = 400) -> None:
-    """Wait until each partition stands on three racks, by nobody's order."""
+    """Wait until each partition is on three racks, without a proposal."""
     took = lab.until(
         "every partition is on three racks again", lambda: set(on_racks(lab, running)) == {3}, seconds
     )
     print(f"spread again after {took:.0f} s")
-    assert not lab.list("kafkarebalances"), "it was to be spread without a proposal"
+    assert not lab.list("kafkarebalances"), "it must be spread without a proposal"
 
 
 def test_a_disk_that_is_swapped_under_the_lone_racks_broker(
@@ -70,10 +70,10 @@ def test_a_disk_that_is_swapped_under_the_lone_racks_broker(
     lab = stand.get(FIVE)
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("loneswap", 12)) as running:
         slot = its_disk(lab, running)
-        swapped = timeline.mark(f"{slot.subject} is exchanged for a blank one, and Kafka holds the old one")
+        swapped = timeline.mark(f"{slot.subject} is exchanged for a blank disk while Kafka uses the old one")
         machine.new_disk(slot.volume, keep=True)
         timeline.until("verdict", "^Swapped", slot.subject, since=swapped)
-        # Until the operator has taken it in, all still looks well.
+        # Until the operator has observed it, everything still looks healthy.
         timeline.until("disk", "^(?!Active)", slot.subject, since=swapped)
         until_well(lab, 600)
         timeline.mark("well again")
@@ -90,8 +90,8 @@ def test_what_a_dead_disk_of_the_lone_rack_crowded_is_spread_again(
         slot = its_disk(lab, running)
         died = dies(timeline, machine, slot)
         until_evacuated(timeline, died, slot)
-        timeline.mark("evacuated; the broker goes on with its other disk")
-        # No disk is replaced yet: the other one of that broker is enough.
+        timeline.mark("evacuated; the broker continues with its other disk")
+        # No disk is replaced yet: the other disk of that broker is sufficient.
         until_spread(lab, running)
         timeline.mark("spread again")
         replace(timeline, machine, slot)
@@ -116,9 +116,9 @@ def test_a_lone_rack_that_is_given_up_and_comes_back(
     ):
         for (
             each
-        ) in spare:  # so that the broker finds no home in its zone, and its replicas go to the other racks
+        ) in spare:  # so that the broker finds no node in its zone, and its replicas go to the other racks
             lab.kubectl("cordon", each)
-        lost = timeline.mark(f"{node} loses its power for good")
+        lost = timeline.mark(f"{node} loses power permanently")
         machine.node_off(node)
         try:
             lab.until_waiting("NodeNotReady")
@@ -127,7 +127,7 @@ def test_a_lone_rack_that_is_given_up_and_comes_back(
             lab.patch("kafkabroker", broker, {"spec": {"acceptDataLoss": {"node": node}}})
             agreed = time.monotonic()
             lab.until(
-                "three copies of everything on the racks that are left",
+                "three replicas of everything on the remaining racks",
                 lambda: set(on_racks(lab, running)) == {2},
                 600,
             )

@@ -1,4 +1,4 @@
-"""Operator, agents and brokers are killed at random moments of a hundred moves; all end where they should."""
+"""Operator, agents and brokers are killed at random moments of a hundred moves; all moves complete."""
 
 import random
 from collections import Counter
@@ -21,7 +21,7 @@ SLOWLY = Kind(3, policy={"moveBytesPerSecond": 2_000_000})
 
 
 def kill_agent(system: Lab, machine: Machine, node: str) -> None:
-    """Kill the agent of a node with SIGKILL; a container that dies again and again is restarted ever later, a new pod at once."""
+    """Kill the agent of a node with SIGKILL; a container that dies repeatedly is restarted with increasing delays, a new pod at once."""
     for pod in system.list("pods"):
         statuses = pod["status"].get("containerStatuses", ())
         running = bool(statuses) and all("running" in each["state"] for each in statuses)
@@ -38,7 +38,7 @@ def kill_broker(lab: Lab, machine: Machine, name: str) -> None:
 
 
 def all_ready(lab: Lab) -> bool:
-    """Whether every broker serves: another one may be killed without anybody's writes being refused for long."""
+    """Whether every broker serves: then another one may be killed without rejecting writes for long."""
     pods = lab.list("pods", "spindle.dev/role=broker")
     return len(pods) == 3 and all(
         {c["type"]: c["status"] for c in pod["status"].get("conditions", ())}.get("Ready") == "True"
@@ -58,10 +58,10 @@ def test_kills_at_twenty_moments_of_a_hundred_moves(
         load(lab, spindle_image, Topic("killed", partitions=12), rate=5, fill=480) as running,
     ):
         chosen = [slot for (_, disk), slot in slots(lab).items() if disk == "disk0"]
-        began = timeline.mark("one disk of each broker is to be drained: a hundred moves, about")
+        began = timeline.mark("one disk of each broker is drained: about a hundred moves")
         for slot in chosen:
             slot.ask_for("Drained")
-        lab.until("moves have begun", lambda: any(moves(slot) for slot in chosen), 120)
+        lab.until("moves have started", lambda: any(moves(slot) for slot in chosen), 120)
         done: Counter[str] = Counter()
         for _ in range(_KILLS):
             pause(dice.uniform(1.0, 8.0))

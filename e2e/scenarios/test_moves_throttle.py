@@ -1,4 +1,4 @@
-"""How fast replicas move: no faster than they may, nearly as fast, and slower while a disk suffers."""
+"""Rate of moves: not above the limit, almost at the limit, and lower while a disk is under load."""
 
 import json
 import time
@@ -34,7 +34,7 @@ STEERED_SIX = Kind(6, policy={"moveBytesPerSecond": ACROSS, "moveBytesPerSecondM
 
 
 def off_disk(running: Load, slot: Slot) -> tuple[float, int]:
-    """When, and the bytes that the broker's other disks hold of the load, copies in the making included."""
+    """The time, and the bytes of the load on the broker's other disks, including copies in progress."""
     at, logs = running.logs()
     return at, sum(r.bytes for r, _ in logs if r.broker == slot.broker and r.disk != slot.disk)
 
@@ -54,9 +54,9 @@ def test_moves_between_disks_are_as_fast_as_they_may_be(stand: Stand, spindle_im
         (start, first), (end, last) = samples[0], samples[-1]
         rate = (last - first) / (end - start)
         print(f"{last - first} bytes in {end - start:.1f} s: {rate:.0f} bytes/s, {rate / CAP:.1%} of the cap")
-        assert end - start >= 55, f"the moves were over too soon: {samples}"
+        assert end - start >= 55, f"the moves completed too early: {samples}"
         assert 0.9 * CAP <= rate <= 1.1 * CAP
-        # A copy that has just begun has not been looked at yet.
+        # A copy that has just started has not been observed yet.
         assert all(move.get("bytes") and ("lagOffsets" in move or not move["copied"]) for move in shown), (
             shown
         )
@@ -88,7 +88,7 @@ def test_a_slow_disk_slows_its_moves_down_until_it_is_well(
         lab.until("the throttle rises", lambda: throttle(slot) >= lowest + 2 * (MOST - LEAST) // 10, 120)
         timeline.mark(f"the throttle is {throttle(slot)}")
         print(
-            f"down to a quarter after {down:.0f} s, two steps up {time.time() - healed:.0f} s after the cure"
+            f"down to a quarter after {down:.0f} s, two steps up {time.time() - healed:.0f} s after it was healed"
         )
         until_drained(timeline, began, slot)
         assert_nothing_left(running)
@@ -97,7 +97,7 @@ def test_a_slow_disk_slows_its_moves_down_until_it_is_well(
 
 
 def rates(lab: Lab, broker: int) -> list[int]:
-    """The replication throttles of a broker that the operator's journal has."""
+    """The replication throttles of a broker in the operator's journal."""
     journal = json.loads(
         (lab.get("configmap", f"{CLUSTER}-moves") or {}).get("data", {}).get("journal", "{}")
     )
@@ -109,7 +109,7 @@ def rates(lab: Lab, broker: int) -> list[int]:
 
 
 def targets(lab: Lab) -> set[tuple[int, str]]:
-    """(broker, disk) of each move between brokers that is in motion."""
+    """(broker, disk) of each move between brokers in progress."""
     journal = json.loads(
         (lab.get("configmap", f"{CLUSTER}-moves") or {}).get("data", {}).get("journal", "{}")
     )

@@ -1,4 +1,4 @@
-"""What comes between moves: a disk that fails, a target that fills, a topic that is deleted, a person's own reassignment."""
+"""Events during moves: a disk that fails, a target that fills up, a topic that is deleted, a reassignment by another client."""
 
 import pytest
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.e2e
 SLOWLY = {"moveBytesPerSecond": 1_000_000, "moveBytesPerSecondMin": 1_000_000}
 THREE = Kind(3, policy=SLOWLY)
 FOUR = Kind(4, policy=SLOWLY)
-# Small disks and small segments, so that what is moved makes up much of a disk.
+# Small disks and small segments, so that the moved data is a large part of a disk.
 SMALL = Kind(
     3,
     disks=3,
@@ -84,7 +84,7 @@ def test_a_target_that_fills_gets_no_more(stand: Stand, machine: Machine, spindl
         slot = choose(lab, running)
         began = drain(timeline, slot)
         full = target(slot, moves(slot, "Copying")[0])
-        filled = timeline.mark(f"{full.subject} is filled to 94 % by somebody else")
+        filled = timeline.mark(f"{full.subject} is filled to 94 % by other files")
         machine.disk("fill", full.volume, 94)
         found = timeline.until(
             "event",
@@ -92,7 +92,7 @@ def test_a_target_that_fills_gets_no_more(stand: Stand, machine: Machine, spindl
             since=filled,
             seconds=120,
         )
-        print(f"told {found - filled:.1f} s after it was filled")
+        print(f"reported {found - filled:.1f} s after it was filled")
         lab.until(
             "nothing is copied to it any more",
             lambda: (
@@ -104,8 +104,8 @@ def test_a_target_that_fills_gets_no_more(stand: Stand, machine: Machine, spindl
             ),
             120,
         )
-        until_drained(timeline, began, slot)  # the third disk takes it
-        timeline.mark("room again")
+        until_drained(timeline, began, slot)  # the third disk has space
+        timeline.mark("there is space again")
         machine.disk("heal", full.volume)
         assert_nothing_left(running)
         use_again(timeline, slot)
@@ -123,14 +123,16 @@ def test_a_person_reassigns_a_partition_during_its_move(stand: Stand, spindle_im
         (spare,) = {0, 1, 2, 3} - set(replicas)
         leaves = next(broker for broker in replicas if broker != slot.broker)
         wanted = [spare if broker == leaves else broker for broker in replicas]
-        taken = timeline.mark(f"{name} is reassigned from {replicas} to {wanted} by somebody else")
+        taken = timeline.mark(f"{name} is reassigned from {replicas} to {wanted} by another client")
         running.reassign(move["topic"], index, wanted)
         timeline.until("event", f"MoveObsolete: .*{name}", since=taken, seconds=60)
         lab.until(
             "the reassignment is done", lambda: sorted(running.partitions()[name][2]) == sorted(wanted), 240
         )
         until_drained(timeline, began, slot)
-        assert sorted(running.partitions()[name][2]) == sorted(wanted), "what a person has moved stays there"
+        assert sorted(running.partitions()[name][2]) == sorted(wanted), (
+            "a replica that a user has moved stays there"
+        )
         assert not [r for r in running.placement() if (r.broker, r.disk) == (slot.broker, slot.disk)]
         assert_nothing_left(running)
         use_again(timeline, slot)

@@ -1,4 +1,4 @@
-"""Nodes are drained one by one, then a zone at once, under load; then a node loses its power for good."""
+"""Nodes are drained one by one, then a whole zone, under load; then a node loses power permanently."""
 
 import time
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from e2e.scenarios.timeline import Timeline
 pytestmark = pytest.mark.e2e
 
 GONE = "node.kubernetes.io/out-of-service"
-_NOT_THE_LOAD = "!load"  # what is measured with is not to be measured
+_NOT_THE_LOAD = "!load"  # the measuring pod must not be drained itself
 
 
 @contextmanager
 def watched(
     lab: Lab, image: str, topic: str, *, away_from: tuple[str, ...] = ()
 ) -> Iterator[tuple[Load, Timeline, Roll]]:
-    """A load that no drain takes away; at the end nothing may be lost."""
+    """A load that survives every drain; at the end nothing may be lost."""
     made = Topic(topic, partitions=12)
     with Timeline(lab) as timeline, load(lab, image, made, rate=20, away_from=away_from) as running:
         lab.kubectl("label", "pod", running.pod, "load=yes")
@@ -38,7 +38,7 @@ def watched(
 
 
 def drain(lab: Lab, node: str, seconds: int = 240, *, check: bool = True) -> str:
-    """As a person does it; blocks until everything is evicted."""
+    """Drain it like a user; returns when everything is evicted."""
     return lab.kubectl(
         *("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={seconds}s"),
         f"--pod-selector={_NOT_THE_LOAD}",
@@ -62,7 +62,7 @@ def running_pods(lab: Lab) -> set[str]:
 
 
 def until_back(lab: Lab, roll: Roll) -> float:
-    """Wait until everything is in sync again, with an eye on partitions that are short."""
+    """Wait until everything is in sync again, and record under-replicated partitions."""
 
     def back() -> bool:
         roll.look()
@@ -119,7 +119,7 @@ def test_a_zone_is_drained(stand: Stand, spindle_image: str) -> None:
 
 
 def drain_events(lab: Lab) -> set[str]:
-    """What was said of it."""
+    """Events about the drain."""
     return {e["message"] for e in lab.list("events") if e["reason"] in ("DrainAllowed", "EvictionDeferred")}
 
 
@@ -128,26 +128,26 @@ def test_a_node_is_gone_for_good(stand: Stand, spindle_image: str, machine: Mach
     lab = stand.get(kind)
     controllers = {pod["spec"]["nodeName"] for pod in lab.list("pods", "spindle.dev/role=controller")}
     nodes = homes(lab)
-    # That of a controller would take a voter, too; whose place is then taken is another question.
+    # A controller there would cost a voter as well; its replacement is tested elsewhere.
     broker, node = max(nodes.items(), key=lambda each: (each[1] not in controllers, each[0]))
     claims = claims_of(lab, broker)
     with watched(lab, spindle_image, f"gone{kind.brokers}", away_from=(node,)) as (running, timeline, _):
         running.until_more(500)
-        timeline.mark(f"{node} loses its power")
+        timeline.mark(f"{node} loses power")
         machine.node_off(node)
         try:
             lab.until_waiting("NodeNotReady")
             lab.kubectl("taint", "node", node, f"{GONE}=off:NoExecute")
             lab.until_waiting("NodeLost")
             assert claims_of(lab, broker) == claims
-            agreed = timeline.mark("a person agrees")
+            agreed = timeline.mark("a user accepts the loss")
             lab.patch("kafkabroker", broker, {"spec": {"acceptDataLoss": {"node": node}}})
-            lab.until("three copies of everything are in sync", lambda: full(running, kind, broker), 400)
-            print(f"three copies of everything {time.time() - agreed:.0f} s after it was agreed")
+            lab.until("three replicas of everything are in sync", lambda: full(running, kind, broker), 400)
+            print(f"three replicas of everything {time.time() - agreed:.0f} s after the loss was accepted")
             if kind is THREE:
                 assert starts_anew(lab, broker, node, claims)
             else:
-                assert claims_of(lab, broker) == claims, "there is no room elsewhere"
+                assert claims_of(lab, broker) == claims, "there is no space elsewhere"
             assert_spread(running)
         finally:
             lab.kubectl("taint", "node", node, f"{GONE}-", check=False)
@@ -163,14 +163,14 @@ def claims_of(lab: Lab, broker: str) -> dict[str, str]:
 
 
 def full(running: Load, kind: Kind, broker: str) -> bool:
-    """Whether every partition has three copies in sync; with more brokers than copies none on the one that is gone."""
+    """Whether every partition has three replicas in sync; with more brokers than replicas none on the lost broker."""
     number = int(broker.rsplit("-", 1)[-1])
     found = running.partitions().values()
     return all(len(isr) == 3 and (kind is THREE or number not in replicas) for _, isr, replicas in found)
 
 
 def starts_anew(lab: Lab, broker: str, node: str, claims: dict[str, str]) -> bool:
-    """The broker lives on another node, with other volumes; those that it had are kept."""
+    """The broker runs on another node, with new volumes; its former volumes are kept."""
     took = until_well(lab)
     print(f"well again after {took:.0f} s more, on {homes(lab)[broker]}")
     now = claims_of(lab, broker)

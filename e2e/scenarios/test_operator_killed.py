@@ -1,4 +1,4 @@
-"""The operator is killed again and again while a cluster is being made; the same cluster comes out."""
+"""The operator is killed repeatedly while a cluster is created; the result is the same cluster."""
 
 import random
 
@@ -41,5 +41,5 @@ def test_one_operator_goes_and_the_other_takes_over(running: Lab, killer: Killer
     lab = running
     killer.kill()
     lab.kubectl("delete", "service", f"{CLUSTER}-bootstrap")
-    took = lab.until("the other one puts it back", lambda: lab.get("service", f"{CLUSTER}-bootstrap"), 90)
+    took = lab.until("the other operator restores it", lambda: lab.get("service", f"{CLUSTER}-bootstrap"), 90)
     print(f"fail-over and repair took {took:.1f} s")

@@ -1,4 +1,4 @@
-"""A newer operator is installed over the one before, while a cluster serves: nothing of Kafka restarts."""
+"""Spindle is upgraded from the previous version while a cluster serves: no pod of Kafka restarts."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def helm(target: Target, chart: Path, *settings: str) -> None:
 
 @pytest.fixture(scope="module")
 def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The version before, installed; its checkout."""
+    """The previous version, installed; its checkout."""
     if not isinstance(installed, Testbed):
         pytest.skip("needs the testbed")
     commit = versions.SPINDLE_BEFORE
@@ -43,7 +43,7 @@ def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("before")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
-    stands.close()  # the cluster has to be born under the version before
+    stands.close()  # the cluster must be created with the previous version
     installed.give(ensure_spindle_image(folder, SPINDLE_BEFORE_IMAGE))
     repository, _, tag = SPINDLE_BEFORE_IMAGE.rpartition(":")
     helm(
@@ -54,7 +54,7 @@ def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFa
 
 
 def processes(lab: Lab) -> dict[str, Any]:
-    """Of each pod of Kafka: which one it is, and how often its containers were started anew."""
+    """UID and number of container restarts of each pod of Kafka."""
     return {
         pod["metadata"]["name"]: (
             pod["metadata"]["uid"],
@@ -65,7 +65,7 @@ def processes(lab: Lab) -> dict[str, Any]:
 
 
 def images(target: Target) -> set[str]:
-    """What the operators run."""
+    """The images of the operators."""
     system = Lab((str(target.kubectl_program()),), target.kubeconfig, SYSTEM)
     pods = system.list("pods", "app.kubernetes.io/name=spindle")
     return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
@@ -82,12 +82,14 @@ def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
     with load(lab, spindle_image, Topic("kept", partitions=6)) as writing:
         helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
         lab.until("only the new version runs", lambda: images(installed) == {spindle_image}, 180)
-        # It looks at everything and finds nothing to do.
+        # It reconciles and finds nothing to do.
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
-        lab.until("the new one looks", lambda: lab.condition("Reconciling").get("reason") == "Paused")
+        lab.until(
+            "the new version reconciles", lambda: lab.condition("Reconciling").get("reason") == "Paused"
+        )
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
         lab.until_ready(300)
-        lab.until("nothing is waited for", lambda: not lab.waits(), 180)
+        lab.until("status.waiting is empty", lambda: not lab.waits(), 180)
         report = writing.finish()
     assert processes(lab) == found
     assert not report.lost

@@ -1,4 +1,4 @@
-"""A node loses its power under load and comes back; nothing that was acknowledged is lost."""
+"""A node loses power under load and comes back; no acknowledged record is lost."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_broker_returns_with_its_disks_after_a_power_failure(
         machine.node_off(node)
         name = broker["metadata"]["name"]
         told = lab.until(
-            "status tells it",
+            "the status reports it",
             lambda: lab.the("kafkabroker", name)["status"]["state"] == "Unreachable",
             90,
         )
@@ -31,7 +31,7 @@ def test_a_broker_returns_with_its_disks_after_a_power_failure(
         machine.node_on(node)
         back = lab.until_ready(240)
         report = running_load.finish()
-    print(f"told after {told:.1f} s, whole again {back:.1f} s after power came back, {report.summary()}")
+    print(f"reported after {told:.1f} s, recovered {back:.1f} s after power came back, {report.summary()}")
     assert not report.lost
     assert report.acked > 500
     after = lab.get("kafkabroker", name)

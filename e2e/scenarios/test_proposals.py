@@ -1,4 +1,4 @@
-"""Proposals that are stale, late, stopped or not alone: nothing is moved that does not hold any more, and each says why."""
+"""Proposals that are stale, late, stopped or not alone: no outdated move is made, and each proposal says why."""
 
 from collections import Counter
 
@@ -29,11 +29,11 @@ from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
 
-_GROWTH = 300  # MiB: more than a replica may grow by
+_GROWTH = 300  # MiB: more than a replica may grow
 
 
 def cordon(lab: Lab, running: Load, broker: int) -> None:
-    """Let a broker take nothing more, as a person does."""
+    """Cordon a broker, as a user does."""
     entries = [{"name": disk, "desiredState": "Cordoned"} for b, disk in slots(lab) if b == broker]
     lab.patch("kafkabroker", f"{CLUSTER}-broker-{broker}", {"spec": {"maintenance": {"disks": entries}}})
     lab.until(
@@ -43,7 +43,7 @@ def cordon(lab: Lab, running: Load, broker: int) -> None:
 
 
 def until_told_wrong(lab: Lab, name: str, wanted: str) -> None:
-    """Approve a proposal by a hash that is not its own: API server and command line refuse it, and it waits on."""
+    """Approve a proposal with a wrong hash: API server and command line reject that, and the proposal keeps waiting."""
     with pytest.raises(LabError, match="approved must be the inputHash of this proposal"):
         lab.patch("kafkarebalance", name, {"spec": {"approved": "deadbeefdeadbeef"}})
     with pytest.raises(LabError, match=f"has the hash {wanted}, not deadbeefdeadbeef"):
@@ -75,11 +75,11 @@ def test_what_does_not_hold_any_more_is_left_out(stand: Stand, spindle_image: st
         propose(lab, "older", moves[:1])
         until_phase(lab, "older", "Proposed")
         wanted = propose(lab, "stale", moves)
-        assert "stale was made later" in until_phase(lab, "older", "Superseded")["message"]
+        assert "stale is newer" in until_phase(lab, "older", "Superseded")["message"]
         until_phase(lab, "stale", "Proposed")
         until_told_wrong(lab, "stale", wanted)
 
-        began = timeline.mark("the proposal is made stale")
+        began = timeline.mark("the proposal becomes stale")
         running.drop(doomed)
         _, _, now = running.partitions()[there[1].name]
         running.reassign(
@@ -121,7 +121,7 @@ def test_one_at_a_time_not_too_late_and_disks_first(
     topic = Topic("turns", partitions=12)
     with Timeline(lab) as timeline, load(lab, spindle_image, topic, fill=480) as running:
         placed = Counter(replica.broker for replica in running.placement())
-        # The one that has more: what comes between has to come before all of it is moved.
+        # The one with more replicas: the interruption must come before all of them are moved.
         one, other = sorted(mates(lab), key=lambda broker: -placed[broker])
         forth = [move(r, other, "disk1") for r in running.placement() if r.broker == one]
         began = timeline.mark("the first one is approved")
@@ -135,10 +135,10 @@ def test_one_at_a_time_not_too_late_and_disks_first(
         assert held["phase"] == "Approved"
         assert held["message"].startswith("first is executing")
         assert "approved too late" in until_phase(lab, "late", "Expired", seconds=150)["message"]
-        assert status(lab, "first")["phase"] == "Executing", "it took too short a time to tell anything"
+        assert status(lab, "first")["phase"] == "Executing", "it took too short a time to prove anything"
         propose(lab, "ignored", forth[:1], seconds=1)
         assert "Nobody approved it in time" in until_phase(lab, "ignored", "Expired", seconds=150)["message"]
-        with pytest.raises(LabError, match=r"ignored is over \(Expired\)"):
+        with pytest.raises(LabError, match=r"ignored has ended \(Expired\)"):
             approve(lab, "ignored")
 
         back = [

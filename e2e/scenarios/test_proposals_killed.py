@@ -1,4 +1,4 @@
-"""The operator is killed at random moments of a proposal's execution: each proposal ends as it should, and nothing of it is left."""
+"""The operator is killed at random moments of a proposal's execution: each proposal ends correctly, and no setting of it remains."""
 
 import random
 from collections import Counter
@@ -35,7 +35,7 @@ _SEED: Final = 7
 
 
 def turned(lab: Lab, running: Load) -> list[dict[str, Any]]:
-    """Moves of all that stands on one of two brokers to the other one, and some between disks."""
+    """Moves of all replicas on one of two brokers to the other one, and some between disks."""
     one, other = mates(lab)
     placed = running.placement()
     source, target = (one, other) if any(r.broker == one for r in placed) else (other, one)
@@ -44,12 +44,12 @@ def turned(lab: Lab, running: Load) -> list[dict[str, Any]]:
         for index, r in enumerate(r for r in placed if r.broker == source)
         if not any((p.name, p.broker) == (r.name, target) for p in placed)
     ]
-    # One replica of a partition at a time: these are other partitions' turns, so they wait for them.
+    # One replica of a partition at a time: these belong to other moves, so they wait.
     return [*across, *(swapped(r) for r in placed if r.broker not in (one, other))][: len(across) + 4]
 
 
 def begin(lab: Lab, running: Load, number: int) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    """Have another proposal carried out."""
+    """Execute another proposal."""
     name, moves = f"turn-{number}", turned(lab, running)
     propose(lab, name, moves)
     approve(lab, name)
@@ -102,7 +102,7 @@ def test_killed_while_a_proposal_is_stopped(stand: Stand, killer: Killer, spindl
 
 
 def finished(lab: Lab, running: Load, name: str, moves: Sequence[Mapping[str, Any]]) -> None:
-    """Wait for a proposal's end: all of it is done, and nothing left of it."""
+    """Wait for a proposal's end: all of it is done, and no setting of it remains."""
     found = until_phase(lab, name, "Done", seconds=400)
     assert found["outcomes"] == "+" * len(moves)
     assert_landed(running, moves)

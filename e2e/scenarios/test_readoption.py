@@ -1,4 +1,4 @@
-"""A cluster that is found again has all its records, whatever its claims and its spec have become meanwhile (rule 15)."""
+"""A readopted cluster has all its records, however its claims and its spec have changed meanwhile ("no start with a log dir missing", docs/safety.md, rule 15)."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,7 @@ def _deleted(lab: Lab) -> None:
 
 
 def _without_a_claim(lab: Lab) -> tuple[Slot, dict[str, Any]]:
-    """Delete the cluster and one claim, whose volume is kept, and apply it again: that disk, and the claim as it was."""
+    """Delete the cluster and one claim, whose volume is kept, and apply it again: returns that disk, and the former claim."""
     slot = slots(lab)[0, "disk1"]
     kept = _claim(lab, slot)
     lab.patch("pv", slot.volume, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
@@ -48,7 +48,7 @@ def _back(lab: Lab) -> None:
     """All brokers run without the placeholder dir that they started with."""
     lab.until_ready(900)
     lab.until(
-        "nobody has a placeholder",
+        "no broker has a placeholder",
         lambda: not any(b["spec"].get("returning") for b in lab.list("kafkabrokers")),
         600,
     )
@@ -67,7 +67,9 @@ def test_an_old_backup_that_calls_a_filled_disk_out_of_use_loses_nothing(
         slot = choose(lab, running)
         died = dies(timeline, machine, slot)
         until_evacuated(timeline, died, slot)
-        lab.until("its claim says so", lambda: "retired" in str(_claim(lab, slot)["metadata"]["annotations"]))
+        lab.until(
+            "its claim reports it", lambda: "retired" in str(_claim(lab, slot)["metadata"]["annotations"])
+        )
         file.write_text(lab.spindle("backup", CLUSTER, "-n", lab.namespace, "--secrets"))
         replace(timeline, machine, slot)
         assert_spread(running)
@@ -101,7 +103,7 @@ def test_a_claim_that_is_missing_is_named_and_nothing_is_lost(stand: Stand, spin
     )
     assert read(lab, spindle_image, "missing", _PARTITIONS) == RECORDS
     lab.until(
-        "its replicas were made anew elsewhere, or it has a new disk",
+        "its replicas were rebuilt elsewhere, or it has a new disk",
         lambda: "ClaimMissing" not in lab.waits(),
         900,
     )
@@ -109,13 +111,13 @@ def test_a_claim_that_is_missing_is_named_and_nothing_is_lost(stand: Stand, spin
 
 
 def test_a_claim_that_is_put_back_brings_its_disk_back(stand: Stand, spindle_image: str) -> None:
-    """What has its only replica there can be made anew from nowhere, so the disk is waited for."""
+    """A replica without another copy cannot be rebuilt, so Spindle waits for the disk."""
     lab = stand.get(THREE)
     write(lab, spindle_image, "putback", _PARTITIONS, single=True)
     slot, kept = _without_a_claim(lab)
     lab.until_waiting("ClaimMissing", 180)
     lab.patch("pv", slot.volume, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
-    # With the annotations of its former binding Kubernetes would call it Lost.
+    # With the annotations of its former binding, Kubernetes would set it to Lost.
     annotations = {
         k: v for k, v in kept["metadata"]["annotations"].items() if not k.startswith("pv.kubernetes.io/")
     }
@@ -143,7 +145,7 @@ def test_the_record_of_moves_deleted_by_hand_is_kept_until_all_is_put_back(
         slot = choose(lab, running)
         died = dies(timeline, machine, slot)
         lab.until(
-            "something was taken off",
+            "a disk was removed from the record",
             lambda: '"shrunk":[[' in lab.the("configmap", record)["data"]["journal"],
             180,
         )

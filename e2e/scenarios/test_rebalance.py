@@ -1,4 +1,4 @@
-"""A cluster that was skewed on purpose: agents publish samples, a run of the job proposes, a person approves, the operator carries it out."""
+"""An unbalanced cluster: agents publish samples, a run of the job creates a proposal, a user approves it, the operator executes it."""
 
 import os
 import re
@@ -25,15 +25,15 @@ _ENGINE: Final = {
     "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}, "limits": {"memory": "3Gi"}},
 }
 _EXECUTORS: Final = {"count": 2, "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}}}
-_BUDGET: Final = 2**28  # bytes that one plan may move; somewhat less makes the cluster even
+_BUDGET: Final = 2**28  # bytes that one plan may move; slightly less balances the cluster
 _REPORTS: Final = "SPINDLE_REPORTS"  # a folder where reports are kept after the run
 _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
 
 
 def four(**engine: Any) -> Kind:
-    """Four brokers on three racks: two of them can stand in for each other. Small disks, so that real data makes up much of one.
+    """Four brokers on three racks: two of them are interchangeable. Small disks, so that real data is a large part of one.
 
-    XFS reserves room behind files that grow: on disks this small as much as the data, and for minutes.
+    XFS preallocates space for growing files: on disks this small as much as the data, and for minutes.
     """
     config = {"log.segment.bytes": "8388608", "log.index.size.max.bytes": "1048576"}
     rebalance = {
@@ -50,14 +50,14 @@ PODS: Final = four(executors=_EXECUTORS)
 
 
 def skew(lab: Lab, running: Load) -> tuple[int, int]:
-    """Take every replica off one broker, each to the other one in its rack; returns who has them, and who is left empty."""
+    """Move every replica off one broker, each to the other broker in its rack; returns the one with the replicas, and the empty one."""
     stays, leaves = mates(lab)
     for name, (_, _, replicas) in running.partitions().items():
         topic, _, partition = name.rpartition("-")
         if leaves in replicas:
             running.reassign(topic, int(partition), [stays if b == leaves else b for b in replicas])
     lab.until(
-        "one broker is empty and the copies are in sync",
+        "one broker is empty and the replicas are in sync",
         lambda: all(
             leaves not in replicas and len(isr) == len(replicas) == 3
             for _, isr, replicas in running.partitions().values()
@@ -68,7 +68,7 @@ def skew(lab: Lab, running: Load) -> tuple[int, int]:
 
 
 def begin_run(lab: Lab) -> str:
-    """Ask for a run of the job as a user does; returns the name of its Job."""
+    """Request a run of the job as a user does; returns the name of its Job."""
     before = names_of(lab.list("jobs"))
     print(lab.spindle("rebalance", "run", "-n", lab.namespace, "-c", CLUSTER))
     lab.until("a Job", lambda: names_of(lab.list("jobs")) - before, 60)
@@ -77,9 +77,9 @@ def begin_run(lab: Lab) -> str:
 
 
 def end_of_run(lab: Lab, name: str, executors: int) -> Mapping[str, Any]:
-    """Wait for a run's end; returns the condition that tells of it.
+    """Wait for a run's end; returns the condition that reports it.
 
-    It has read samples, and so many pods have helped it, which are gone then.
+    The run must have read samples, and used this many executor pods, which are gone then.
     """
     helped: set[str] = set()
 
@@ -95,7 +95,7 @@ def end_of_run(lab: Lab, name: str, executors: int) -> Mapping[str, Any]:
     assert re.search(r'"step": "history".*"records": [1-9]', log), "it has read no samples"
     assert len(helped) == executors, helped
     lab.until("its executors are gone", lambda: not lab.list("pods", "spark-role=executor"), 60)
-    lab.until("the run is told of", lambda: name in lab.condition("RebalanceRuns").get("message", ""), 60)
+    lab.until("the run is reported", lambda: name in lab.condition("RebalanceRuns").get("message", ""), 60)
     return lab.condition("RebalanceRuns")
 
 
@@ -113,13 +113,13 @@ def spread(running: Load) -> dict[int, int]:
 
 
 def look_at(page: str, folder: Path, name: str) -> None:
-    """The report asks nobody for anything; it and a picture of it are kept, to be looked at."""
+    """The report requests nothing from the network; it and a screenshot of it are kept for inspection."""
     assert page.startswith("<!doctype html>")
-    assert "://" not in page, "the report asks somebody for something"
+    assert "://" not in page, "the report requests something from the network"
     kept = Path(os.environ.get(_REPORTS, folder)) / name
     kept.mkdir(parents=True, exist_ok=True)
     (kept / "report.html").write_text(page)
-    print(f"the report, to be looked at: {kept}")
+    print(f"report kept for inspection: {kept}")
     if program := browser():
         dom, asked = shown(program, page, kept)
         assert asked == []
@@ -135,7 +135,7 @@ def test_a_skewed_cluster_is_balanced(
     stand: Stand, spindle_image: str, tmp_path: Path, request: pytest.FixtureRequest, kind: Kind
 ) -> None:
     lab = stand.get(kind)
-    # What leaves a disk is deleted at once, not after a minute: until then it would count as used.
+    # The source of a move is deleted at once, not after a minute: until then it would count as used.
     topic = Topic("skewed", partitions=12, config=("file.delete.delay.ms=1000",))
     with Timeline(lab) as timeline, load(lab, spindle_image, topic, fill=300) as running:
         full, empty = skew(lab, running)
@@ -157,7 +157,7 @@ def test_a_skewed_cluster_is_balanced(
         lab.until("it is proposed", lambda: phase(lab, name) == "Proposed", 60)
         began = timeline.mark("approved")
         lab.spindle("rebalance", "approve", name, "-n", lab.namespace)
-        lab.until("it is over", lambda: phase(lab, name) in _OVER, 400)
+        lab.until("it has ended", lambda: phase(lab, name) in _OVER, 400)
         timeline.mark(f"it is {phase(lab, name)}")
         assert phase(lab, name) == "Done", lab.the("kafkarebalance", name)["status"]
         after = spread(running)

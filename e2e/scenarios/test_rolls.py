@@ -1,4 +1,4 @@
-"""Every broker and controller is restarted under load, for a configuration, a certificate, a release; also with something dying in the middle."""
+"""Every broker and controller is restarted under load, for a configuration, a certificate, a release; also with a fault during the rolling restart."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,17 +21,17 @@ from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
 
-_ROLL = 900  # seconds for a roll of six nodes on a small machine
+_ROLL = 900  # seconds for a rolling restart of six nodes on a small machine
 
 
 @dataclass
 class Roll:
-    """A roll that is watched.
+    """An observed rolling restart.
 
     Attributes:
-        began: when, in seconds since the epoch.
+        began: its start, in seconds since the epoch.
         before: pod → UID.
-        short: partitions that were seen below their minimum.
+        short: partitions that were seen below min.insync.replicas.
     """
 
     lab: Lab
@@ -41,14 +41,14 @@ class Roll:
     short: dict[str, int] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Note partitions that have fewer copies in sync than they need."""
+        """Record partitions with fewer in-sync replicas than min.insync.replicas."""
         least = {topic.name: topic.min_isr for topic in self.load.topics}
         for name, (_, isr, _) in self.load.partitions().items():
             if len(isr) < least.get(name.rpartition("-")[0], 0):
                 self.short[name] = len(isr)
 
     def done(self) -> bool:
-        """Whether every node has been made anew and all is in sync."""
+        """Whether every node has been recreated and all is in sync."""
         self.look()
         status = self.lab.status()
         now = pods(self.lab)
@@ -57,7 +57,7 @@ class Roll:
         return renewed and all(counts) and not status.get("takingDown")
 
     def reasons(self) -> set[str]:
-        """Why pods were taken down, by the events."""
+        """Reasons for evicted pods, from the events."""
         return {
             event["reason"]
             for event in self.lab.list("events")
@@ -72,21 +72,21 @@ def pods(lab: Lab) -> dict[str, str]:
 
 @contextmanager
 def rolling(lab: Lab, image: str, topic: str, *, alone: bool = True) -> Iterator[Roll]:
-    """A load on a cluster that is about to be rolled; at the end nothing may be lost, nor have been short of copies.
+    """A load on a cluster during a rolling restart; at the end nothing may be lost, nor have been below min.insync.replicas.
 
-    ``alone``: nothing else takes a copy away. Of three copies a broker that restarts and a disk that dies leave one.
+    ``alone``: there is no other fault. With three replicas, a restarting broker and a failed disk leave one.
     """
     with Timeline(lab) as timeline, load(lab, image, Topic(topic, partitions=12), rate=20) as running:
-        roll = Roll(lab, running, timeline.mark("the roll"), pods(lab))
+        roll = Roll(lab, running, timeline.mark("the rolling restart"), pods(lab))
         yield roll
-        print(f"rolled {len(roll.before)} nodes in {time.time() - roll.began:.0f} s, for {roll.reasons()}")
+        print(f"restarted {len(roll.before)} nodes in {time.time() - roll.began:.0f} s, for {roll.reasons()}")
         report = conclude(running, timeline, roll.began)
         print(f"longest time that a producer waited, by partition: {report.gaps(roll.began)}")
     assert not alone or not roll.short, f"below min.insync.replicas: {roll.short}"
 
 
 def configure(lab: Lab) -> None:
-    """A setting that no broker takes while it runs, another one each time."""
+    """A setting that no running broker accepts, a different value each time."""
     lab.patch(
         "kafkacluster",
         CLUSTER,
@@ -95,7 +95,7 @@ def configure(lab: Lab) -> None:
 
 
 def until_taken_down(lab: Lab, seconds: float = 120) -> None:
-    """Wait until a broker is down by our hand."""
+    """Wait until Spindle takes a broker down."""
     lab.until(
         "a broker is taken down",
         lambda: any("-broker-" in mark["pod"] for mark in lab.status().get("takingDown", ())),
@@ -107,7 +107,7 @@ def test_a_changed_configuration(stand: Stand, spindle_image: str) -> None:
     lab = stand.get(THREE)
     with rolling(lab, spindle_image, "configured") as roll:
         configure(lab)
-        lab.until("every node is made anew", roll.done, _ROLL)
+        lab.until("every node is recreated", roll.done, _ROLL)
         assert roll.reasons() == {"SpecChanged"}
 
 
@@ -116,14 +116,14 @@ def test_what_kafka_takes_while_it_runs_restarts_nothing(stand: Stand, spindle_i
     with load(lab, spindle_image, Topic("tuned")) as running:
         before = pods(lab)
         lab.patch("kafkacluster", CLUSTER, {"spec": {"config": {"log.retention.ms": "86400000"}}})
-        lab.until("all brokers are told", lambda: told(lab) == 3, 120)
+        lab.until("all brokers have the setting", lambda: told(lab) == 3, 120)
         lab.until_ready()
         assert pods(lab) == before
         assert not running.finish().lost
 
 
 def told(lab: Lab) -> int:
-    """How many brokers have a dynamic setting of ours on record."""
+    """Number of brokers with a recorded dynamic setting of Spindle's."""
     brokers = lab.list("kafkabrokers")
     return sum("spindle.dev/tuned" in (b["metadata"].get("annotations") or {}) for b in brokers)
 
@@ -145,13 +145,13 @@ def _with(
     *,
     alone: bool = True,
 ) -> None:
-    """A roll in the middle of which something happens."""
+    """A rolling restart with a fault in between."""
     lab = stand.get(THREE)
     with rolling(lab, image, topic, alone=alone) as roll, Timeline(lab) as timeline:
         configure(lab)
         until_taken_down(lab)
         disturb(lab, roll.load, timeline)
-        lab.until("every node is made anew", roll.done, 2 * _ROLL)
+        lab.until("every node is recreated", roll.done, 2 * _ROLL)
 
 
 def test_the_operator_is_killed_in_the_middle(stand: Stand, spindle_image: str, killer: Killer) -> None:
@@ -175,14 +175,14 @@ def test_a_disk_dies_in_the_middle(stand: Stand, spindle_image: str, machine: Ma
 
 def test_an_upgrade_of_kafka(lab: Lab, installed: Target, spindle_image: str) -> None:
     former, latest = versions.KAFKA_BEFORE, versions.KAFKA
-    if isinstance(installed, Testbed):  # others fetch it
+    if isinstance(installed, Testbed):  # other partitions fetch from it
         installed.give(ensure_kafka_image(former))
     lab.apply(sample(version=former, brokerPools=[light(3)], rolling={"soakHours": 0}))
     lab.until_ready(600)
     assert lab.status()["metadataVersion"] == former.rpartition(".")[0]
     with rolling(lab, spindle_image, "upgraded") as roll:
         lab.patch("kafkacluster", CLUSTER, {"spec": {"version": latest}})
-        lab.until("every node is made anew", roll.done, _ROLL)
+        lab.until("every node is recreated", roll.done, _ROLL)
         release = latest.rpartition(".")[0]
         lab.until("metadata.version is raised", lambda: lab.status()["metadataVersion"] == release, 120)
     assert lab.status()["version"] == latest

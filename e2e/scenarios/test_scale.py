@@ -1,4 +1,4 @@
-"""Brokers added and taken away by ``kubectl apply`` under load: filled by plan, emptied before they go, their volumes kept."""
+"""Brokers added and removed by ``kubectl apply`` under load: backfilled by planned moves, emptied before their removal, their volumes kept."""
 
 import time
 from collections.abc import Collection
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.e2e
 THREE, FIVE = {0, 1, 2}, {0, 1, 2, 3, 4}
 _KIND = Kind(
     3, config={"num.io.threads": "3"}
-)  # no other scenario's, which would find claims of brokers that left
+)  # of no other scenario, which would find claims of removed brokers
 
 
 def want(lab: Lab, brokers: int, *pools: dict[str, Any]) -> None:
-    """Ask for so many brokers, as a user does: the whole manifest with another number."""
+    """Request this number of brokers, as a user does: the whole manifest with another number."""
     manifest = _KIND.manifest()
     manifest["spec"]["brokerPools"][0]["replicas"] = brokers
     manifest["spec"]["brokerPools"] += pools
@@ -34,7 +34,7 @@ def ids(lab: Lab) -> set[int]:
 
 
 def until_has(lab: Lab, brokers: Collection[int], seconds: float = 900) -> float:
-    """Wait until exactly these brokers are there, and all is quiet."""
+    """Wait until exactly these brokers exist, and nothing is in progress."""
     began = time.monotonic()
     lab.until(f"brokers {sorted(brokers)}", lambda: ids(lab) == set(brokers) and is_well(lab), seconds)
     until_well(lab)
@@ -42,7 +42,7 @@ def until_has(lab: Lab, brokers: Collection[int], seconds: float = 900) -> float
 
 
 def used(running: Load) -> set[int]:
-    """Brokers that replicas of the load stand on."""
+    """Brokers with replicas of the load."""
     return {replica.broker for replica in running.placement()}
 
 
@@ -52,7 +52,7 @@ def pods(lab: Lab, brokers: Collection[int]) -> set[str]:
 
 
 def belongings(lab: Lab, broker: int) -> list[str]:
-    """What was made for a broker, its claims aside."""
+    """Objects that were created for a broker, except its claims."""
     found = [o["metadata"]["name"] for kind in ("pod", "configmap", "secret") for o in lab.list(kind)]
     return [name for name in found if name.startswith(f"{CLUSTER}-broker-{broker}")]
 
@@ -89,7 +89,7 @@ def test_three_brokers_five_and_three_again(stand: Stand, spindle_image: str, ki
         shrunk = until_has(lab, THREE)
         timeline.mark("three brokers again")
         assert used(running) == THREE
-        assert pods(lab, THREE) == before, "a broker that stays was restarted"
+        assert pods(lab, THREE) == before, "a remaining broker was restarted"
         for step in ("ScaledIn", "BrokerUnregistered", "BrokerRemoved"):
             until_told(lab, step)
         for broker in FIVE - THREE:
@@ -103,8 +103,8 @@ def test_three_brokers_five_and_three_again(stand: Stand, spindle_image: str, ki
                 ]
         report = conclude(running, timeline, began)
     print(f"five after {grown:.0f} s, three after {shrunk:.0f} s with the operator killed in the middle")
-    print(f"longest time that a producer waited, by partition, growing: {report.gaps(began)}")
-    print(f"and shrinking: {report.gaps(shrunk_at)}")
+    print(f"longest time that a producer waited, by partition, during the scale-out: {report.gaps(began)}")
+    print(f"and during the scale-in: {report.gaps(shrunk_at)}")
 
 
 def test_minds_are_changed_and_brokers_that_left_come_back(stand: Stand, spindle_image: str) -> None:
@@ -164,4 +164,4 @@ def test_a_pool_of_another_kind_takes_over(stand: Stand, spindle_image: str) -> 
         want(lab, 3)
         until_has(lab, THREE)
         conclude(running, timeline, began)
-    stand.close()  # claims of brokers that left are there
+    stand.close()  # claims of removed brokers exist

@@ -1,4 +1,4 @@
-"""A bit of a segment that nobody reads is flipped: it is found, told, and the replica made anew from the others."""
+"""A bit in an inactive segment is flipped: Spindle finds and reports it, and re-replicates the replica from the others."""
 
 import random
 from typing import Any
@@ -13,7 +13,7 @@ from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
 
-_FOUND_WITHIN = 600  # seconds: two minutes at rest, a look through the disk, two reads
+_FOUND_WITHIN = 600  # seconds: two minutes without writes, one pass over the disk, two reads
 CHECKED = Kind(
     3,
     policy={"scrub": {"bytesPerSecond": 50_000_000, "everyDays": 1, "repair": True}},
@@ -22,14 +22,14 @@ CHECKED = Kind(
 
 
 def observed(slot: Slot) -> dict[str, Any]:
-    """What the agent tells of a disk."""
+    """The agent's report on a disk."""
     status = slot.lab.the("kafkabroker", slot.owner)["status"]
     disks = (status.get("observed") or {}).get("disks") or ()
     return dict(next((disk for disk in disks if disk["name"] == slot.disk), {}))
 
 
 def flip(machine: Machine, slot: Slot, replica: Replica) -> str:
-    """Flip a byte in the first segment of a replica, below a running broker; returns the segment's file."""
+    """Flip a bit in the first segment of a replica, while the broker runs; returns the segment's file."""
     folder = f"{slot.status()['path']}/log/{replica.name}"
     logs = sorted(machine.run(slot.node(), "sh", "-c", f"ls {folder}/*.log").split())
     assert len(logs) > 1, f"{replica.name} has no inactive segment yet"
@@ -58,7 +58,7 @@ def test_a_flipped_bit_is_found_and_its_replica_made_anew(
         assert not observed(slot).get("corrupt")
         file = flip(machine, slot, replica)
         began = timeline.mark(f"a bit of {file} is flipped")
-        lab.until(f"{slot.subject} tells of it", lambda: observed(slot).get("corrupt"), _FOUND_WITHIN)
+        lab.until(f"{slot.subject} is reported", lambda: observed(slot).get("corrupt"), _FOUND_WITHIN)
         entry = observed(slot)["corrupt"][0]
         assert (entry["topic"], entry["partition"]) == (replica.topic, replica.partition)
         timeline.mark(f"found: {entry}")
@@ -71,5 +71,5 @@ def test_a_flipped_bit_is_found_and_its_replica_made_anew(
             ),
             400,
         )
-        lab.until("nobody is told any more", lambda: "CorruptSegment" not in lab.waits(), 120)
+        lab.until("it is no longer reported", lambda: "CorruptSegment" not in lab.waits(), 120)
         conclude(running, timeline, began)

@@ -1,4 +1,4 @@
-"""What cannot be had: too few nodes, claims that cannot bind. A clear word, and the best that can be made."""
+"""Requests that cannot be met: too few nodes, claims that cannot bind. A clear message, and as much as is possible."""
 
 import pytest
 

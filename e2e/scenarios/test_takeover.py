@@ -1,4 +1,4 @@
-"""A cluster that Strimzi made becomes Spindle's, disks and all; what is not as expected stops that, and it goes back."""
+"""Spindle takes over a cluster that Strimzi created, with its disks; an unexpected finding stops that, and it is rolled back."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def theirs(lab: Lab, spindle_image: str) -> Iterator[StrimziCluster]:
-    """The cluster, up, with records in it: in each zone a broker and a controller."""
+    """The cluster, running, with records: in each zone a broker and a controller."""
     zones: dict[str, list[str]] = {}
     for node in lab.list("nodes"):
         zone = node["metadata"]["labels"]["topology.kubernetes.io/zone"]
@@ -50,7 +50,7 @@ def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
     assert [pool["name"] for pool in manifest["spec"]["brokerPools"]] == ["broker"]
     before = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in lab.list("pvc")}
 
-    # A folder where the log dir is to be: nothing of that node is touched, and all of it goes back.
+    # A folder in place of the log dir: nothing of that node is changed, and everything is rolled back.
     odd = before[theirs.claim(1, 1)]
     path = lab.the("persistentvolume", odd)["spec"]["local"]["path"]
     machine.run(theirs.hosts[1], "mkdir", f"{path}/log")
@@ -75,7 +75,7 @@ def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
         300,
     )
     lab.until_ready(600)
-    lab.until("nothing is waited for", lambda: not lab.waits(), 300)
+    lab.until("status.waiting is empty", lambda: not lab.waits(), 300)
     volumes = {claim["spec"]["volumeName"] for claim in lab.list("pvc")}
     assert volumes == set(before.values())
     assert "DiskCleared" not in {event["reason"] for event in lab.list("events")}, "nothing is formatted"

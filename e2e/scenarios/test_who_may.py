@@ -1,4 +1,4 @@
-"""Who may do what: every cell of the table in docs/security.md that needs a cluster, tried."""
+"""Access rights: every cell of the table in docs/security.md that needs a cluster is tried."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from spindle_operator import ca
 pytestmark = pytest.mark.e2e
 
 _AGENT: Final = "system:serviceaccount:spindle-agents:spindle-agent"
-# Asks a broker or controller, in Kafka's own protocol, which requests it knows: whoever is let in gets an answer to that.
+# Sends ApiVersions to a broker or controller: every client that is let in gets an answer to that.
 _PROGRAM: Final = """
 import json, socket, ssl, struct, sys
 def attempt(host, port, how):
@@ -46,7 +46,7 @@ _BROKER, _CONTROLLER = (
     f"{CLUSTER}-controller-0.{CLUSTER}-controllers",
 )
 _DOORS: Final = {9092: _BROKER, 9091: _BROKER, 9090: _CONTROLLER, 9404: _BROKER}
-# What somebody shows, at which port, and what becomes of it.
+# The client's certificate, the port, and the result.
 _TABLE: Final = [
     *((how, port, "refused") for how in ("none", "plain", "stranger") for port in (9092, 9091, 9090)),
     ("admin", 9092, "let in"),
@@ -56,7 +56,7 @@ _TABLE: Final = [
 
 @pytest.fixture(scope="module")
 def outside(running: Lab) -> Iterator[Lab]:
-    """Another namespace, with a certificate of another authority in it, and with a copy of the admin's."""
+    """Another namespace, with a certificate of another CA in it, and with a copy of the admin's."""
     made = Lab(running.kubectl_command, running.kubeconfig, f"{running.namespace}-strangers")
     made.kubectl("create", "namespace", made.namespace)
     stranger = ca.issue(ca.make_ca("strangers"), "admin")
@@ -73,7 +73,7 @@ def outside(running: Lab) -> Iterator[Lab]:
 
 
 def attempts(lab: Lab, image: str, name: str, home: str, wanted: list[tuple[str, int]]) -> list[str]:
-    """What becomes of attempts by a pod of a namespace."""
+    """Results of attempts by a pod of a namespace."""
     where = json.dumps([(f"{_DOORS[port]}.{home}.svc", port, how) for how, port in wanted])
     shown = ("stranger", "admin")
     pod: dict[str, Any] = {
@@ -138,7 +138,7 @@ def test_a_pod_of_another_namespace_gets_in_by_what_it_shows_alone(
             "kafkabrokers/status",
             "cluster",
             True,
-        ),  # of its own node: the admission policy, tests/security
+        ),  # its own node's: the admission policy, tests/security
         ("get", "secrets", "spindle-agents", False),
         ("get", "configmaps", "spindle-agents", True),
         ("patch", "configmaps", "spindle-agents", False),
@@ -164,11 +164,11 @@ def test_a_pod_outside_the_network_policy_gets_nowhere_whether_the_network_enfor
     found: list[list[str]] = []
 
     def settled() -> bool:
-        """A network that enforces policies takes a moment to hear of them."""
+        """A network that enforces policies takes a moment to apply them."""
         found.append(attempts(outside, spindle_image, f"outside{len(found)}", lab.namespace, wanted))
         return len(found) > 1 and found[-1] == found[-2]
 
-    lab.until("the network has heard of them", partial(settled), 300)
+    lab.until("the network has applied them", partial(settled), 300)
     between, clients = found[-1][:2], found[-1][2:]
     assert set(between) in ({"refused"}, {"no way through"})
     print(f"the network enforces policies: {set(between) == {'no way through'}}")

@@ -1,6 +1,6 @@
-"""What happened when: watches a scenario's objects from outside and prints a table of seconds since its first mark.
+"""Timeline of a scenario: observes its objects and prints a table with the seconds since its first mark.
 
-Everything is stamped when this process hears of it, by one clock, so the columns of one table can be subtracted.
+Every fact gets the time at which this process observes it, by one clock, so the times in one table can be subtracted.
 """
 
 import json
@@ -20,13 +20,13 @@ _CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
 
 @dataclass(frozen=True, order=True)
 class Fact:
-    """Something that was seen to change.
+    """An observed change.
 
     Attributes:
         at: seconds since the epoch.
-        kind: mark, verdict, disk (state), fill (step of the ladder), spec (of a disk), event, condition, waiting, pod, journal, or kafka.
+        kind: mark, verdict, disk (state), fill (usage level), spec (of a disk), event, condition, waiting, pod, journal, or kafka.
         subject: what it is about: ``demo-broker-1/disk0``, a pod, a condition.
-        text: what it is now.
+        text: its new value.
     """
 
     at: float
@@ -64,7 +64,7 @@ class Timeline:
             print(self.table())
 
     def close(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         self._closed = True
         for process in self._processes:
             process.kill()
@@ -73,20 +73,20 @@ class Timeline:
     # -- reading it ------------------------------------------------------------------------------------------------
 
     def mark(self, what: str) -> float:
-        """Write down what the scenario does just now; returns the time."""
+        """Record an action of the scenario; returns the time."""
         now = time.time()
         self._add(Fact(now, "mark", "", what))
         return now
 
     def facts(self, since: float | None = None) -> list[Fact]:
-        """Everything since a moment, by default the first mark, in order."""
+        """All facts since a given time, by default the first mark, in order."""
         with self._lock:
             facts = sorted(self._facts)
         begin = self._begin(facts) if since is None else since
         return [fact for fact in facts if fact.at >= begin]
 
     def first(self, kind: str, text: str, subject: str = "", since: float | None = None) -> float | None:
-        """When something of a kind was first seen whose text (and subject) match a pattern."""
+        """Time of the first fact of a kind whose text (and subject) match a pattern."""
         return next(
             (
                 fact.at
@@ -99,10 +99,10 @@ class Timeline:
     def until(
         self, kind: str, text: str, subject: str = "", *, since: float | None = None, seconds: float = 60
     ) -> float:
-        """Wait until something was seen; returns when.
+        """Wait for a fact; returns its time.
 
         Raises:
-            LabError: it was not.
+            LabError: it did not come.
         """
 
         def seen() -> bool:
@@ -114,7 +114,7 @@ class Timeline:
         return found
 
     def add_kafka(self, lines: list[dict[str, Any]]) -> None:
-        """Take in what a load told of Kafka itself."""
+        """Add what a load reports about Kafka itself."""
         state: dict[str, Any] = {}
         before = ""
         for line in lines:
@@ -159,7 +159,7 @@ class Timeline:
             self._processes.append(process)
             for change in _documents(process):
                 if change["type"] not in _CHANGES:
-                    break  # an error of the watch's own; it is begun anew
+                    break  # an error of the watch itself; it is restarted
                 read(change["object"], change["type"] == "DELETED")
             process.kill()
             process.wait()
@@ -170,7 +170,7 @@ class Timeline:
             self._facts.append(fact)
 
     def _see(self, kind: str, subject: str, text: str) -> None:
-        """Add a fact if it is another than before."""
+        """Add a fact if it differs from the previous one."""
         if self._known.get((kind, subject)) != text:
             self._known[kind, subject] = text
             self._add(Fact(time.time(), kind, subject, text))
@@ -198,7 +198,7 @@ class Timeline:
         moves = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         asked = len(broker["spec"].get("moves", ()))
         if asked or moves or ("moves", name) in self._known:
-            self._see("moves", name, f"{asked} asked for; {moves or 'none'}")
+            self._see("moves", name, f"{asked} requested; {moves or 'none'}")
         self._see("broker", name, f"{status.get('state')}")
 
     def _cluster(self, cluster: Any, gone: bool) -> None:
@@ -252,7 +252,7 @@ class Timeline:
 
 
 def _documents(process: "subprocess.Popen[str]") -> Iterator[Any]:
-    """JSON documents that a process prints, one in a line."""
+    """JSON documents that a process prints, one per line."""
     assert process.stdout is not None
     for line in process.stdout:
         yield json.loads(line)

@@ -276,7 +276,7 @@ class ClusterLoop:
             log.info(sentence(self._label, results, written.done, time.monotonic() - started))
         whole = len(results) == len(wanted.actions) and all(result.outcome == DONE for result in results)
         if wanted.finished and whole and cluster["metadata"].get("deletionTimestamp"):
-            await self._remove_finalizer(cluster)
+            await self._let_go(cluster)
             raise _ClusterGoneError
         return results, wanted.settled and not written.skipped
 
@@ -335,7 +335,7 @@ class ClusterLoop:
             return await self._set_finalizers(cluster, [*finalizers, FINALIZER])
         return cluster
 
-    async def _remove_finalizer(self, cluster: Json) -> None:
+    async def _let_go(self, cluster: Json) -> None:
         """Remove Spindle's finalizer."""
         # The operator wrote the status since it read the cluster, so the resourceVersion is old.
         fresh = await self._setup.kube.find(KAFKA_CLUSTER, self._namespace, self._name)

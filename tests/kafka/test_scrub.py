@@ -312,7 +312,7 @@ class Repairer(Operator):
             replica_index = ReplicaIndex(view)
             self.fewest = min(self.fewest, len(replica_index.partitions[key].replicas))
             moving = {move.key for move in self.journal.moves}
-            drops = tuple(
+            shrinks = tuple(
                 entry
                 for entry in self.journal.dropped
                 if entry.key not in moving and replica_index.holds(entry.broker, entry.key)
@@ -321,9 +321,9 @@ class Repairer(Operator):
                 others = set(replica_index.partitions[key].replicas) - {broker}
                 made = repair(replica_index, broker, key, {key: {broker}}, {key: others})
                 assert made.refusal is None
-                drops = made.dropped
+                shrinks = made.shrunk
             wanted = restore_replicas(view, self.journal.dropped).moves
-            outcome = execute(view, self.journal, wanted, FAST, drops=drops)
+            outcome = execute(view, self.journal, wanted, FAST, shrinks=shrinks)
             self.record = render(outcome.journal)
             for intent in outcome.actions:
                 tell(link, intent)

@@ -208,7 +208,7 @@ lives = st.builds(
             "backfilled",
             "cordon_requested",
             "drain_requested",
-            "usage_high",
+            "backfilling",
             "removing",
             "released",
         )

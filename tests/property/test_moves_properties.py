@@ -58,7 +58,7 @@ class Executor(RuleBasedStateMachine):
     def step(
         self,
         wanted: Iterable[Move] = (),
-        drops: Iterable[DroppedReplica] = (),
+        shrinks: Iterable[DroppedReplica] = (),
         dies_after: int | None = None,
     ) -> StepResult:
         """One step of an operator that knows nothing but the record; it may die after so many writes."""
@@ -67,7 +67,7 @@ class Executor(RuleBasedStateMachine):
             self.journal,
             tuple(wanted),
             LIMITS,
-            drops=tuple(drops),
+            shrinks=tuple(shrinks),
             lost=self.lost,
             signals=MoveSignals(now=self.now, felt=self.felt, failed=self.failed),
         )
@@ -114,8 +114,8 @@ class Executor(RuleBasedStateMachine):
 
     @rule(data=st.data(), dies_after=st.one_of(st.none(), st.integers(0, 8)))
     def operator(self, data: st.DataObject, dies_after: int | None) -> None:
-        drops = self.shrinkable() if data.draw(st.booleans()) else []
-        self.step(self.wanted(data), drops, dies_after)
+        shrinks = self.shrinkable() if data.draw(st.booleans()) else []
+        self.step(self.wanted(data), shrinks, dies_after)
 
     @rule(share=st.sampled_from([0.1, 0.4, 1.0]))
     def time_passes(self, share: float) -> None:

@@ -269,8 +269,8 @@ def test_what_was_checked_is_kept_on_the_disk(tmp_path: Path) -> None:
     store.write(root, ID, {"t-0": (Run(0, 9, 7.0),)}, [trouble], [suspect])
     kept = store.read(root, ID)
     assert kept.runs == {"t-0": (Run(0, 9, 7.0),)}
-    assert kept.troubles == (replace(trouble, last_seen=0.0),)
-    assert kept.suspects == (replace(suspect, last_seen=0.0),)
+    assert kept.troubles == (replace(trouble, replica_index=0.0),)
+    assert kept.suspects == (replace(suspect, replica_index=0.0),)
     assert store.read(root, "B" * 22).runs == {}
     assert [each.name for each in tmp_path.iterdir()] == [".spindle-scrub"]
     os.close(root)

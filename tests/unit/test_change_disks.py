@@ -226,7 +226,7 @@ class TestFewer:
             w for w in world.cluster["status"]["waiting"] if w["reason"] == "InsufficientSpaceForDiskRemoval"
         )
         assert wait["object"] == "KafkaBroker/demo-broker-0/disk1"
-        assert "GB) find no place elsewhere" in wait["message"]
+        assert "GB) fit nowhere else" in wait["message"]
         assert {at(world, b, "disk1") for b in range(3)} == {"Active"}
         assert all(not any(s.values()) for s in [world.kafkas.settings])
         want(world, 2)

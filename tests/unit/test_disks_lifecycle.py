@@ -110,7 +110,7 @@ def test_not_safe_to_pull_before_it_surely_is(state: DiskState, seen: DiskFacts)
     ("cause", "reason"),
     [
         pytest.param(replace(USED, cordon_requested=True), "CordonRequested", id="wished"),
-        pytest.param(replace(USED, usage_high=True), "DiskUsageHigh", id="filling"),
+        pytest.param(replace(USED, backfilling=True), "DiskUsageHigh", id="filling"),
         pytest.param(replace(USED, health=replace(WELL, verdict="Slow")), "DiskSlow", id="slow"),
     ],
 )

@@ -183,7 +183,7 @@ class TestShrink:
     def test_all_of_a_disk_leaves_with_the_old_assignment_on_record(self) -> None:
         found = drop_replicas(ReplicaIndex(three()), 0, [(T, 0), (T, 1)], ["b"])
         assert found.refusal is None
-        assert found.dropped == (
+        assert found.shrunk == (
             DroppedReplica(T, 0, 0, 100, (0, 1, 2)),
             DroppedReplica(T, 1, 0, 100, (1, 2, 0)),
         )
@@ -213,7 +213,7 @@ class TestShrink:
     def test_a_broker_that_is_being_taken_down_does_not_count(self) -> None:
         assert may_drop_replica(ReplicaIndex(three()), 0, [(T, 0)], {0}) is None
         found = drop_replicas(ReplicaIndex(three()), 0, [(T, 0), (T, 1)], ["b"], down={2})
-        assert not found.dropped
+        assert not found.shrunk
         assert found.refusal is not None
         assert found.refusal.reason == "InsufficientInSyncReplicas"
 
@@ -221,7 +221,7 @@ class TestShrink:
         v = three()
         odd = view(list((v.brokers or {}).values()), part(0, (0,), ()), part(1, (1, 2, 0), (1, 2)))
         found = drop_replicas(ReplicaIndex(odd), 0, [(T, 0), (T, 1)], ["b"])
-        assert not found.dropped
+        assert not found.shrunk
         assert found.refusal is not None
         assert found.refusal.objects == ("orders-0",)
 
@@ -298,7 +298,7 @@ class TestRetire:
         refusal = may_remove_dir(ReplicaIndex(three()), 0, "b")
         assert refusal is not None
         assert refusal.rule == 5
-        assert may_remove_dir(ReplicaIndex(three()), 0, "b", accepted=[(T, 0), (T, 1)]) is None
+        assert may_remove_dir(ReplicaIndex(three()), 0, "b", given_up=[(T, 0), (T, 1)]) is None
         assert may_remove_dir(ReplicaIndex(three()), 0, "a") is None
 
     def test_not_while_something_is_on_its_way_there(self) -> None:

@@ -141,7 +141,7 @@ class TestOrders:
         k = kafka()
         journal = step(k, Journal(), leads={KEY: 1}).journal
         k.parts[KEY].isr.remove(0)
-        gone = step(k, journal, drops=(DroppedReplica("t", 0, 0, 100, (1, 0, 2)),))
+        gone = step(k, journal, shrinks=(DroppedReplica("t", 0, 0, 100, (1, 0, 2)),))
         assert [entry.before for entry in gone.journal.dropped] == [(0, 1, 2)]
 
     def test_no_more_than_a_journal_holds(self) -> None:

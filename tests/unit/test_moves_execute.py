@@ -180,7 +180,7 @@ def test_the_way_back_takes_the_old_place_and_ends_the_record() -> None:
     k.die(0, D0)
     k.die(0, D0)
     shrunk = DroppedReplica("t", 0, 0, 100, (0, 1, 2))
-    outcome = step(k, Journal(), drops=[shrunk])
+    outcome = step(k, Journal(), shrinks=[shrunk])
     assert outcome.journal.dropped == (shrunk,)
     assert k.parts[T].replicas == [1, 2]
     assert step(k, outcome.journal).journal.dropped == (shrunk,)
@@ -197,10 +197,10 @@ def test_what_is_given_up_stays_while_another_broker_is_taken_down() -> None:
     for reason in (REPAIR, "shed"):
         k = kafka()
         entry = DroppedReplica("t", 0, 0, 100, (0, 1, 2), reason)
-        down = execute(k.view(), Journal(), (), Limits(), drops=[entry], signals=MoveSignals(down={1}))
+        down = execute(k.view(), Journal(), (), Limits(), shrinks=[entry], signals=MoveSignals(down={1}))
         assert down.journal.dropped == ()
         assert down.actions == ()
-        assert execute(k.view(), Journal(), (), Limits(), drops=[entry]).journal.dropped == (entry,)
+        assert execute(k.view(), Journal(), (), Limits(), shrinks=[entry]).journal.dropped == (entry,)
 
 
 def test_a_second_dead_replica_leaves_with_the_first_and_both_replicas_come_back() -> None:
@@ -208,9 +208,9 @@ def test_a_second_dead_replica_leaves_with_the_first_and_both_replicas_come_back
     for broker in (0, 1):
         k.die(broker, k.nodes[broker].stands(T) or "")
     gone = [DroppedReplica("t", 0, broker, 100, (0, 1, 2, 3)) for broker in (0, 1)]
-    journal = step(k, Journal(), drops=gone[:1]).journal
+    journal = step(k, Journal(), shrinks=gone[:1]).journal
     assert k.parts[T].removing == [0]  # waits for the other dead one
-    journal = step(k, journal, drops=gone).journal
+    journal = step(k, journal, shrinks=gone).journal
     assert journal.dropped == tuple(gone)
     assert k.parts[T].replicas == [2, 3]
     k.parts[T].elr = []
@@ -280,7 +280,10 @@ def test_what_is_in_flight_counts_in_full_on_the_target() -> None:
     assert len(outcome.journal.moves) == 1
     assert reasons(outcome) == ["TargetDiskFull"]
     assert "950" not in outcome.refusals[0].refusal.message
-    assert "150 of 1000 bytes are used, 400 are being moved to it" in outcome.refusals[0].refusal.message
+    assert (
+        "150 of 1000 bytes are used, and 400 more are being moved to it"
+        in outcome.refusals[0].refusal.message
+    )
 
 
 def test_others_copies_between_dirs_count_too() -> None:
@@ -573,7 +576,7 @@ def test_what_an_agent_gave_up_is_taken_back_told_and_rests() -> None:
     outcome = step(k, journal, WITHIN, signals=MoveSignals(now=1000, failed=FAILED))
 
     assert reasons(outcome) == ["MoveFailed", "MoveBackOff"]
-    assert [refused.abandoned for refused in outcome.refusals] == [True, False]
+    assert [refused.given_up for refused in outcome.refusals] == [True, False]
     assert "no progress" in outcome.refusals[0].refusal.message
     assert outcome.journal.moves == ()
     assert outcome.agent_moves == {}

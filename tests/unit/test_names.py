@@ -32,8 +32,8 @@ _POSIX = "fcntl.flock"
 # Forbidden for everything that Python names, with or without a leading underscore.
 IDENTIFIERS = _names(
     """
-    crossing crossings doors emptying filling given_up goes_first gone_for_good hard_stop ladder ledger leftovers let_go look_anew node_gone
-    outlook outlooks refilling regrow resorts shrinking shrinks shrunk sizing takedown tuned tuning tunings wishes
+    crossing crossings doors emptying filling goes_first gone_for_good hard_stop ladder ledger leftovers node_gone outlook outlooks
+    refilling regrow resorts shrinking sizing takedown tuned tuning tunings wishes
     Desk Draft Judge KafkaGate Keeper Life Look Past Refusal Shelf Slot Standing Theirs Trouble Wait Wanted Wants
     """
 )
@@ -41,7 +41,7 @@ IDENTIFIERS = _names(
 # orders, marks, turns, rests, away, kept (what was kept), fill and fills (of a chart, too).
 DEFINITIONS = _names(
     """
-    away birth departing fill fills glance growing kept marks orders outlook rests seats shrink sites stalls stranded told turns
+    away birth departing fill fills glance growing kept marks orders outlook rests seats shrink sites stalls stranded turns
     Link Object Wire
     """
 )
@@ -51,7 +51,7 @@ FIELDS = frozenset({"hard_stop", "refuse", "release"})
 API_FIELDS = frozenset(
     {"goesFirst", "hardStop", "lastResorts", "nodeGone", "refuse", "release", "stopped", "wishes"}
 )
-API_VALUES = frozenset({"Birth", "DisksHaveRoom", "Progressing", "Rejoining"})
+API_VALUES = frozenset({"DisksHaveRoom", "Progressing", "Rejoining"})
 OLD_REASONS = _names(
     """
     AcceptanceOfAnotherLoss BelowMinIsr BrokerLeaves BrokerNotWhole CordonWished DiskFilled DiskFilling DiskInUse DiskJoined DiskLeaves

@@ -209,7 +209,7 @@ def test_stopping_a_broker_for_maintenance_and_starting_it_again() -> None:
     world.settle()
     assert world.running("broker") == [0, 2]
     assert world.get("KafkaBroker", "demo-broker-1")["status"]["state"] == "Stopped"
-    assert world.cluster["status"]["phase"].endswith("Stopped by hand: demo-broker-1.")
+    assert world.cluster["status"]["phase"].endswith("Stopped by an administrator: demo-broker-1.")
     assert condition(world, "Ready")["reason"] == "BrokersStopped"
     assert condition(world, "Reconciling")["reason"] == "Settled"
     assert condition(world, "Stalled")["status"] == "False"
@@ -316,7 +316,7 @@ def test_what_somebody_else_changed_is_told_and_what_follows_the_spec_is_not_cal
     assert all(not _restored(world) for _ in range(3))
     assert world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] == 4
     world.get("PodDisruptionBudget", "demo-controllers")["spec"]["minAvailable"] = 0
-    said = "PodDisruptionBudget demo-controllers was changed by somebody else; Spindle restored it."
+    said = "PodDisruptionBudget demo-controllers was changed by another client; Spindle restored it."
     assert _restored(world) == [said]
 
 

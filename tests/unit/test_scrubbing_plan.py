@@ -292,7 +292,7 @@ def why(
     sound: frozenset[int] = frozenset({1, 2}),
 ) -> str:
     made = repair(ReplicaIndex(seen), 0, ("t", 0), corrupt or {("t", 0): {0}}, {("t", 0): sound})
-    assert (made.refusal is None) == bool(made.dropped)
+    assert (made.refusal is None) == bool(made.shrunk)
     return made.refusal.message if made.refusal is not None else "may"
 
 
@@ -307,10 +307,10 @@ def test_a_replica_may_go_where_the_others_are_in_sync_as_many_as_the_least_and_
     assert "broker 1 has not been checked completely" in why(
         view((0, 1, 2), replicas=(0, 1, 2)), sound=frozenset({2})
     )
-    (shrunk,) = repair(ReplicaIndex(view((0, 1))), 0, ("t", 0), {}, {("t", 0): {1}}).dropped
+    (shrunk,) = repair(ReplicaIndex(view((0, 1))), 0, ("t", 0), {}, {("t", 0): {1}}).shrunk
     assert (shrunk.reason, shrunk.before, shrunk.bytes) == (REPAIR, (0, 1), 100)
 
 
 def test_a_replica_that_is_not_there_is_no_matter() -> None:
-    assert repair(ReplicaIndex(view((0, 1))), 0, ("other", 0), {}, {}).dropped == ()
+    assert repair(ReplicaIndex(view((0, 1))), 0, ("other", 0), {}, {}).shrunk == ()
     assert repair(ReplicaIndex(view((0, 1))), 7, ("t", 0), {}, {}).refusal is None

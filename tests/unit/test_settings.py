@@ -57,10 +57,10 @@ def test_what_spindle_sets_itself_passes(version: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"num.io.treads": "8"}, "num.io.treads is not a setting of Kafka 4.3.1; the nearest one is num.io.threads"),
+        ({"num.io.treads": "8"}, "num.io.treads is not a setting of Kafka 4.3.1; the most similar one is num.io.threads"),
         ({"retention.ms": "8"}, "log.retention.ms"),
         ({"my.own.thing": "8"}, "my.own.thing is not a setting of Kafka 4.3.1; remove my.own.thing"),
-        ({"num.network.threads": "many"}, 'num.network.threads cannot be "many": Kafka takes a whole number of 1 or more'),
+        ({"num.network.threads": "many"}, 'num.network.threads cannot be "many": Kafka accepts a whole number of 1 or more'),
         ({"num.network.threads": "0"}, "from 1 to 2147483647"),
         ({"num.network.threads": "2147483648"}, "from 1 to 2147483647"),
         ({"num.network.threads": "1_0"}, "a whole number of 1 or more"),
@@ -71,8 +71,8 @@ def test_what_spindle_sets_itself_passes(version: str) -> None:
         ({"compression.type": "brotli"}, "one of uncompressed, zstd, lz4, snappy, gzip, producer"),
         ({"compression.gzip.level": "10"}, "a whole number from 1 to 9, or -1"),
         ({"log.cleanup.policy": "compact,remove"}, "a list of compact, delete"),
-        ({"metric.reporters": "a.B,,c.D"}, "without an empty member"),
-        ({"group.consumer.assignors": ""}, "a list that is not empty"),
+        ({"metric.reporters": "a.B,,c.D"}, "without empty elements"),
+        ({"group.consumer.assignors": ""}, "a non-empty list"),
         ({"client.quota.callback.class": "not a class"}, "the name of a Java class"),
         ({"max.connections.per.ip.overrides": "10.0.0.1"}, "10.0.0.1:100"),
         ({"log.retention.hours": "0"}, "-1 for no limit, or 1 or more"),
@@ -80,7 +80,7 @@ def test_what_spindle_sets_itself_passes(version: str) -> None:
         ({"group.consumer.session.timeout.ms": "1000"}, "is above group.consumer.session.timeout.ms (1000)"),
         ({"group.share.heartbeat.interval.ms": "45000", "group.share.max.heartbeat.interval.ms": "50000"}, "is not below"),
         ({"replica.fetch.wait.max.ms": "60000"}, "is above replica.socket.timeout.ms (30000)"),
-        ({"log.cleaner.threads": "128"}, "log.cleaner.dedupe.buffer.size (134217728) is not more than 1048576"),
+        ({"log.cleaner.threads": "128"}, "log.cleaner.dedupe.buffer.size (134217728) must be more than 1048576"),
         ({"max.connections.per.ip": "0"}, "no client could connect"),
         (
             {"remote.log.storage.system.enable": "true", "log.retention.hours": "1", "log.local.retention.ms": "3600001"},
@@ -137,7 +137,7 @@ def test_a_value_that_a_provider_looks_up_is_not_judged() -> None:
 def test_a_setting_of_another_release_is_called_that() -> None:
     settings = {"group.consumer.max.assignment.interval.ms": "9000"}
     assert not said(settings)
-    assert "is not a setting of Kafka 4.2.1, it is one of 4.3" in said(settings, "4.2.1")
+    assert "is not a setting of Kafka 4.2.1; it is one of 4.3" in said(settings, "4.2.1")
     assert not said(settings, "9.9.9")  # not supported, which is said elsewhere
 
 
@@ -196,4 +196,4 @@ def test_a_long_text_that_is_no_number_costs_no_more_than_one_that_is() -> None:
 def test_of_keys_without_end_few_are_compared_with_what_kafka_knows() -> None:
     found = problems({f"log.retention.hourx{number}": "1" for number in range(100)}, LATEST)
     assert len(found) == 100
-    assert sum("the nearest" in each.message for each in found) == 16
+    assert sum("the most similar" in each.message for each in found) == 16

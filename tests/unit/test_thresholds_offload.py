@@ -120,32 +120,32 @@ THREE = {b: [{"a-0": 300, "b-0": 200, "c-0": 100}] for b in range(3)}
 
 def test_the_smallest_replica_that_is_enough_is_shed() -> None:
     found = drop_for_space(ReplicaIndex(view_of(THREE)), 0, path(0), 150)
-    assert [(s.topic, s.broker, s.before, s.reason) for s in found.dropped] == [("b", 0, (0, 1, 2), "shed")]
-    assert [s.topic for s in drop_for_space(ReplicaIndex(view_of(THREE)), 0, path(0), 900).dropped] == ["a"]
+    assert [(s.topic, s.broker, s.before, s.reason) for s in found.shrunk] == [("b", 0, (0, 1, 2), "shed")]
+    assert [s.topic for s in drop_for_space(ReplicaIndex(view_of(THREE)), 0, path(0), 900).shrunk] == ["a"]
 
 
 def test_nothing_is_shed_while_a_broker_of_the_others_is_taken_down() -> None:
     held = drop_for_space(ReplicaIndex(view_of(THREE)), 0, path(0), 150, down={1})
-    assert not held.dropped
+    assert not held.shrunk
     assert held.refusal is not None
     assert held.refusal.reason == "InsufficientInSyncReplicas"
 
 
 def test_nothing_is_shed_below_the_minimum_or_two_copies() -> None:
     short = drop_for_space(ReplicaIndex(view_of(THREE, min_isr=3)), 0, path(0), 150)
-    assert not short.dropped
+    assert not short.shrunk
     assert short.refusal is not None
     assert short.refusal.reason == "InsufficientInSyncReplicas"
     two = {b: [{"a-0": 300}] for b in range(2)}
     alone = drop_for_space(ReplicaIndex(view_of(two, min_isr=1)), 0, path(0), 150)
-    assert not alone.dropped
+    assert not alone.shrunk
     assert alone.refusal is not None
     assert alone.refusal.reason == "NoReplicaToDrop"
 
 
 def test_what_is_in_motion_is_not_shed() -> None:
     found = drop_for_space(ReplicaIndex(view_of(THREE)), 0, path(0), 150, moving={("b", 0)})
-    assert [s.topic for s in found.dropped] == ["a"]
+    assert [s.topic for s in found.shrunk] == ["a"]
 
 
 @pytest.mark.parametrize(

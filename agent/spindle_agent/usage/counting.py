@@ -37,10 +37,10 @@ class AppendCounter:
                     self._moved += size - self._copies.get(name, 0)
             self._moved += sum(size - self._copies.get(name, 0) for name, size in copies.items())
             gone = [size for name, size in before.items() if name not in sizes]
-            cancelled = [
+            given_up = [
                 size for name, size in self._copies.items() if name not in copies and name not in sizes
             ]
-            self._going += [(now + _DELETED_AFTER, size) for size in (*gone, *cancelled)]
+            self._going += [(now + _DELETED_AFTER, size) for size in (*gone, *given_up)]
         self._sizes, self._copies = sizes, copies
 
     def take(self, now: float) -> tuple[int | None, int]:

@@ -1,6 +1,6 @@
 """Generates CustomResourceDefinitions from the pydantic models.
 
-Two steps: `schema_of` returns one self-contained JSON schema that still contains our extensions (the reference pages are generated
+Two steps: `schema_of` returns one self-contained JSON schema that still contains Spindle's extensions (the reference pages are generated
 from it); `structural` turns it into the OpenAPI v3 dialect that Kubernetes calls a structural schema.
 """
 
@@ -76,10 +76,10 @@ KINDS: Final = (
         "kafkaclusters",
         "skc",
         (
-            Column("Version", ".spec.version", description="Release of Apache Kafka that is asked for."),
-            Column("Brokers", ".status.brokers.summary", description="Ready brokers of all brokers."),
-            Column("Disks", ".status.disks.summary", description="Healthy disks of all disks."),
-            Column("Racks", ".status.rackCount", "integer", "Racks that have brokers."),
+            Column("Version", ".spec.version", description="Desired release of Apache Kafka."),
+            Column("Brokers", ".status.brokers.summary", description="Ready brokers / all brokers."),
+            Column("Disks", ".status.disks.summary", description="Healthy disks / all disks."),
+            Column("Racks", ".status.rackCount", "integer", "Number of racks with brokers."),
             Column(
                 "Ready",
                 '.status.conditions[?(@.type=="Ready")].status',
@@ -98,7 +98,7 @@ KINDS: Final = (
                 wide=True,
             ),
             _AGE,
-            Column("Status", ".status.phase", description="The state of things in one sentence."),
+            Column("Status", ".status.phase", description="State of the cluster in one sentence."),
         ),
     ),
     CustomResource(
@@ -106,11 +106,11 @@ KINDS: Final = (
         "kafkabrokers",
         "skb",
         (
-            Column("ID", ".spec.id", "integer", "Kafka's id of the broker."),
+            Column("ID", ".spec.id", "integer", "Broker id in Kafka."),
             Column("Rack", ".spec.rack", description="Rack of the broker."),
-            Column("Node", ".spec.node", description="Node that its volumes are on."),
-            Column("Disks", ".status.disksSummary", description="Healthy disks of all disks."),
-            Column("Fullest", ".status.fullest", description="Fill of the fullest disk."),
+            Column("Node", ".spec.node", description="Node of its volumes."),
+            Column("Disks", ".status.disksSummary", description="Healthy disks / all disks."),
+            Column("Fullest", ".status.fullest", description="Usage of the fullest disk."),
             Column("State", ".status.state", description="State of the broker."),
             _AGE,
             Column("Message", ".status.message", description="Why it is so.", wide=True),
@@ -122,16 +122,12 @@ KINDS: Final = (
         "kafkarebalances",
         "skr",
         (
-            Column("Cluster", ".spec.cluster", description="The KafkaCluster that it is for."),
-            Column("Phase", ".status.phase", description="How far it is."),
-            Column(
-                "Approved", ".spec.approved", description="Hash that was approved; empty while it was not."
-            ),
-            Column("Moved", ".status.progress", description="Finished moves of all moves."),
-            Column("ETA", ".status.eta", description="When it should be done."),
-            Column(
-                "Expires", ".spec.expires", description="After this time it is not begun any more.", wide=True
-            ),
+            Column("Cluster", ".spec.cluster", description="KafkaCluster of the proposal."),
+            Column("Phase", ".status.phase", description="Phase of the proposal."),
+            Column("Approved", ".spec.approved", description="Approved hash; empty if not approved."),
+            Column("Moved", ".status.progress", description="Completed moves / all moves."),
+            Column("ETA", ".status.eta", description="Expected end."),
+            Column("Expires", ".spec.expires", description="After this time it is not started.", wide=True),
             _AGE,
             Column("Message", ".status.message", description="Why it is so.", wide=True),
         ),
@@ -141,14 +137,18 @@ KINDS: Final = (
         "kafkausers",
         "sku",
         (
-            Column("Cluster", ".spec.cluster", description="The KafkaCluster that it is of."),
-            Column("Authentication", ".spec.authentication", description="By certificate or by password."),
+            Column("Cluster", ".spec.cluster", description="KafkaCluster of the user."),
+            Column(
+                "Authentication",
+                ".spec.authentication",
+                description="Certificate (mtls) or password (scram).",
+            ),
             Column(
                 "Ready",
                 '.status.conditions[?(@.type=="Ready")].status',
-                description="Whether it has all that it is to have.",
+                description="Whether its Secret, ACLs and quotas are set.",
             ),
-            Column("Secret", ".status.secret", description="Where its credentials are."),
+            Column("Secret", ".status.secret", description="Secret with its credentials."),
             _AGE,
         ),
     ),
@@ -218,7 +218,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def schema_of(model: type[ApiModel]) -> Schema:
-    """The schema of a whole object, with references inlined, optional types unwrapped, and our extensions kept.
+    """The schema of a whole object, with references inlined, optional types unwrapped, and Spindle's extensions kept.
 
     Raises:
         TypeError: the model uses something that a structural schema cannot express.
@@ -296,7 +296,7 @@ def _merge(inner: Schema, outer: Schema) -> Schema:
 
 
 def structural(schema: Mapping[str, Any]) -> Schema:
-    """A structural schema: hints become rules, defaults are where the API server applies them, our extensions are removed."""
+    """A structural schema: hints become rules, defaults are where the API server applies them, Spindle's extensions are removed."""
     made = dict(schema)
     _hint_to_rule(made)
     if "properties" in made:

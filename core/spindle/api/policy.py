@@ -337,7 +337,7 @@ class Rebalance(ApiModel):
         | None
     ) = Field(
         None,
-        description="When a plan is made, as a cron expression in UTC: '0 3 * * *'. If unset, no plans are made automatically. A schedule "
+        description="When a plan is computed, as a cron expression in UTC: '0 3 * * *'. If unset, no plans are computed automatically. A schedule "
         "also enables samples.",
     )
     approval: Literal["manual", "auto"] = Field(
@@ -366,7 +366,7 @@ class Rebalance(ApiModel):
     )
     lifetime_minutes: int = Field(
         1440,
-        description="Minutes after which a proposal that was not started expires, because the state that it was made from is out of date.",
+        description="Minutes after which a proposal that was not started expires, because the state that it was computed from is out of date.",
         ge=10,
         le=10080,
         json_schema_extra=hint(
@@ -375,11 +375,11 @@ class Rebalance(ApiModel):
     )
     engine: Engine = Field(
         default_factory=Engine,
-        description="Image, resources and limits of the job that makes the plans.",
+        description="Image, resources and limits of the job that computes the plans.",
     )
     samples: Samples = Field(
         default_factory=Samples,
-        description="Samples of brokers and disks that the agents publish; plans are made from them.",
+        description="Samples of brokers and disks that the agents publish; plans are computed from them.",
     )
     rollup: Rollup | None = Field(
         None,

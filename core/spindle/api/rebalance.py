@@ -25,7 +25,7 @@ from spindle.cluster.names import API_VERSION
 
 MAX_MOVES = 2000
 
-_FROZEN = "a proposal cannot be changed except for approved and stop: delete it and have a new one made (spindle rebalance run)"
+_FROZEN = "a proposal cannot be changed except for approved and stop: delete it and create a new one (spindle rebalance run)"
 _IS_HASH = rule(
     "self.matches('^[0-9a-f]{8,128}$')",
     "this is not a hash: a hash has 8 to 128 hexadecimal digits; copy spec.inputHash unchanged",
@@ -54,7 +54,7 @@ class ProposedMove(ApiModel):
     from_dir: Path = Field(description="Source log dir.")
     to_broker: Count = Field(description="Target broker; the same as the source for a move between disks.")
     to_dir: Path = Field(description="Target log dir.")
-    bytes: Bytes = Field(description="Size of the replica in bytes when the plan was made.")
+    bytes: Bytes = Field(description="Size of the replica in bytes when the plan was computed.")
     wave: Count | None = Field(
         None,
         description="Moves of a wave start when all moves of earlier waves have ended. If unset, the move starts as soon as the limits "
@@ -130,7 +130,7 @@ class KafkaRebalanceSpec(ApiModel):
         json_schema_extra=rules(
             rule(
                 "!has(self.approved) || self.approved == self.inputHash",
-                "approved must be the inputHash of this proposal, which identifies the state that it was made from: copy "
+                "approved must be the inputHash of this proposal, which identifies the state that it was computed from: copy "
                 "spec.inputHash, or remove approved to withdraw the approval",
                 field=".approved",
             ),
@@ -140,7 +140,7 @@ class KafkaRebalanceSpec(ApiModel):
 
     cluster: ShortText = Field(description="Name of the KafkaCluster.", json_schema_extra=_frozen())
     input_hash: Digits = Field(
-        description="Hash of the state that the plan was made from.", json_schema_extra=_frozen(_IS_HASH)
+        description="Hash of the state that the plan was computed from.", json_schema_extra=_frozen(_IS_HASH)
     )
     expires: Time = Field(
         description="A proposal that has not started by then is not carried out.",
@@ -175,7 +175,7 @@ class KafkaRebalanceSpec(ApiModel):
         json_schema_extra=rules(
             rule(
                 "!oldSelf || self",
-                "a stopped proposal cannot be resumed: have a new one made (spindle rebalance run)",
+                "a stopped proposal cannot be resumed: create a new one (spindle rebalance run)",
             )
         ),
     )

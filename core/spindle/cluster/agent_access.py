@@ -1,4 +1,4 @@
-"""What an agent asks for, and what it may do in Kafka."""
+"""The key for which an agent requests a certificate, and the agent's rights in Kafka."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,10 +7,10 @@ from spindle.cluster import names
 from spindle.cluster.rights import Right
 
 CLUSTER: Final = "kafka-cluster"
-# What the agent's requests need, by Kafka's KafkaApis and ControllerApis: AlterReplicaLogDirs asks for Alter of the cluster (and
-# DescribeLogDirs for Describe, which that includes), a look at the broker's throttle for DescribeConfigs of it, Metadata for
-# Describe of each topic. Who may write to some topic may write idempotently (KIP-679). Not AlterConfigs, with which a broker can be
-# made to read files of its pod: the operator sets the throttle (`spindle.moves.between_dirs`).
+# What the agent's requests need, from Kafka's KafkaApis and ControllerApis: AlterReplicaLogDirs needs Alter on the cluster (which implies
+# Describe, for DescribeLogDirs), reading the broker's throttle needs DescribeConfigs on it, Metadata needs Describe on each topic. A client that
+# may write to any topic may write idempotently (KIP-679). The agent does not get AlterConfigs, with which a broker can be made to read files of
+# its pod: the operator sets the throttle (`spindle.moves.between_dirs`).
 RIGHTS: Final = frozenset(
     Right(resource, name, "literal", operation, "*")
     for resource, name, operation in (
@@ -25,7 +25,7 @@ RIGHTS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Request:
-    """A signing request, as it was found to be: signed by its own key, and in its node's name.
+    """A verified signing request: it is signed by its own key and has the name of its node.
 
     Attributes:
         pem: the request itself.
@@ -37,7 +37,7 @@ class Request:
 
 
 def is_agent(user: str) -> bool:
-    """Whether a principal is an agent's, of this version or of an earlier one. No KafkaUser may be called so."""
+    """Whether a principal belongs to an agent, of this version or of an earlier one. No KafkaUser may have such a name."""
     return user == names.PRINCIPAL_AGENT or user.startswith(
         (f"{names.PRINCIPAL_AGENT}.", f"{names.PRINCIPAL_AGENT}-")
     )

@@ -1,7 +1,7 @@
-"""What a KafkaCluster may ask for that reaches beyond Kafka: images, options of the Java virtual machine, classes, a cloud's annotations.
+"""What a KafkaCluster may contain that reaches beyond Kafka: images, JVM options, classes, annotations of load balancers.
 
-Whoever may write a KafkaCluster need not be somebody who may run programs of their own in its namespace, or read its Secrets. Whoever installed
-Spindle says what else is allowed (chart values below ``allow``).
+A user who may write a KafkaCluster does not necessarily have the right to run programs in its namespace, or to read its Secrets. The
+administrator who installs Spindle decides what else is allowed (chart values below ``allow``).
 """
 
 import json
@@ -13,13 +13,13 @@ from typing import Any, Final
 from spindle.cluster import allowed_hadoop, names
 
 EVERYTHING: Final = allowed_hadoop.EVERYTHING
-# Letters that a value may have where an entry leaves it open: none with which a path, a list or a second option could be written.
+# Characters that a value may have where an entry leaves it open: none that could form a path, a list or a second option.
 _OPEN: Final = "[A-Za-z0-9._%+-]*"
 
 IMAGES: Final = ("apache/kafka", "docker.io/apache/kafka")
 
-# Memory, collectors and compilers. Not among them: what opens a port or a file, loads code or runs a command (jdwp, javaagent,
-# OnOutOfMemoryError, Flags, HeapDumpPath), and system properties, which reach into every class.
+# Memory, collectors and compilers. Excluded: options that open a port or a file, load code or run a command (jdwp, javaagent,
+# OnOutOfMemoryError, Flags, HeapDumpPath), and system properties, which affect any class.
 JVM_OPTIONS: Final = (
     *(f"-XX:+Use{name}" for name in ("G1GC", "ParallelGC", "SerialGC", "ShenandoahGC", "ZGC")),
     *(f"-XX:{sign}{name}" for sign in "+-" for name in (
@@ -46,7 +46,7 @@ JVM_OPTIONS: Final = (
     "-Duser.timezone=*",
 )  # fmt: skip
 
-# What kind of load balancer, and whether the Internet reaches it: nothing that names another thing of the cloud's account.
+# The kind of load balancer, and whether it is reachable from the Internet; nothing that names other resources of the cloud account.
 ANNOTATIONS: Final = (
     "cloud.google.com/load-balancer-type",
     "networking.gke.io/load-balancer-type",
@@ -58,7 +58,7 @@ ANNOTATIONS: Final = (
     "service.beta.kubernetes.io/azure-load-balancer-internal",
 )
 
-# Classes that Kafka brings itself, and that read and write nothing of their own.
+# Classes that are part of Kafka and read or write nothing of their own.
 CLASSES: Final = (
     "org.apache.kafka.common.metrics.JmxReporter",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -71,7 +71,7 @@ CLASSES: Final = (
     "simple",
     "uniform",
 )
-# Settings whose value is a class or several, or the path of one.
+# Settings whose value is one or several class names, or the path of a class.
 _LOADERS: Final = frozenset({
     "alter.config.policy.class.name", "client.quota.callback.class", "create.topic.policy.class.name", "group.consumer.assignors",
     "group.share.assignors", "group.share.persister.class.name", "kafka.metrics.reporters", "metric.reporters",
@@ -81,7 +81,7 @@ _LOADERS: Final = frozenset({
 
 PROVIDERS: Final = "config.providers"
 
-# Settings with which a broker turns away whoever comes, the operator and the agents too: the least that leaves room for them.
+# Settings with which a broker rejects connections, including the operator's and the agents': the minimum that leaves room for those.
 _LEAST: Final[Mapping[str, int]] = {
     "max.connection.creation.rate": 10,
     "max.connections": 64,
@@ -92,24 +92,24 @@ _IDLE: Final = "connections.max.idle.ms"
 _LEAST_IDLE: Final = 10000
 _OVERRIDES: Final = "max.connections.per.ip.overrides"
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+")
-# What may follow the name of an image: a tag, a digest, or both. No slash: before one a colon begins a registry's port.
+# What may follow the name of an image: a tag, a digest, or both. No slash: before a slash, a colon precedes a registry's port.
 _TAG: Final = re.compile(r"(:\w[\w.-]*)?(@[\w.+-]+:[0-9a-fA-F]+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What whoever installed Spindle allows.
+    """What the administrator allows.
 
     Attributes:
-        images: beginnings of images that end where a name ends: ``registry.example/kafka`` allows ``registry.example/kafka:4.3.1``, and no
-            ``registry.example/kafka-other``; with a slash at its end all below it. ``*`` for every image.
-        jvm_options: more options of the virtual machine than `JVM_OPTIONS`; ``*`` at an entry's end stands for a value without
-            slashes, commas and colons; alone for every option.
-        classes: more classes (or paths of classes) that Kafka may load than `CLASSES`; an entry that ends with a dot or a slash allows all
-            below it; ``*`` for every class.
-        annotations: keys of load balancers' annotations; ``*`` for every one.
-        hadoop_settings: more Hadoop settings for the rebalance job than `allowed_hadoop.SETTINGS`; an entry that ends with a dot allows all below
-            it; ``*`` for every one.
+        images: prefixes of images that end where a name ends: ``registry.example/kafka`` allows ``registry.example/kafka:4.3.1``, but not
+            ``registry.example/kafka-other``; with a slash at its end, everything below it. ``*`` for every image.
+        jvm_options: JVM options in addition to `JVM_OPTIONS`; ``*`` at the end of an entry stands for a value without
+            slashes, commas and colons; alone it allows every option.
+        classes: classes (or paths of classes) that Kafka may load in addition to `CLASSES`; an entry that ends with a dot or a slash allows
+            all below it; ``*`` for every class.
+        annotations: keys of annotations of load balancers; ``*`` for all.
+        hadoop_settings: Hadoop settings for the rebalance job in addition to `allowed_hadoop.SETTINGS`; an entry that ends with a dot allows all
+            below it; ``*`` for every setting.
     """
 
     images: tuple[str, ...] = IMAGES
@@ -119,15 +119,15 @@ class Allowed:
     hadoop_settings: tuple[str, ...] = ()
 
     def image(self, image: str) -> bool:
-        """Whether pods may be made from an image."""
+        """Whether pods may use an image."""
         return any(_image_fits(image, entry) for entry in self.images)
 
     def jvm_option(self, option: str) -> bool:
-        """Whether the virtual machine may get an option."""
+        """Whether the JVM may get an option."""
         return any(_option_fits(option, entry) for entry in (*JVM_OPTIONS, *self.jvm_options))
 
     def loads(self, value: str) -> bool:
-        """Whether Kafka may load all that a setting names: classes with commas between them, or the path of one."""
+        """Whether Kafka may load everything that a setting names: class names separated by commas, or the path of a class."""
         return _classes_fit(value, (*CLASSES, *self.classes))
 
     def annotation(self, key: str) -> bool:
@@ -144,12 +144,12 @@ class Allowed:
 
 
 def read(text: str) -> Allowed:
-    """From the operator's configuration, a JSON object.
+    """Parse the operator's configuration.
 
-    Some of ``images``, ``jvmOptions``, ``classes``, ``annotations`` and ``hadoopSettings``; each a list of texts.
+    It is a JSON object with any of ``images``, ``jvmOptions``, ``classes``, ``annotations`` and ``hadoopSettings``, each a list of strings.
 
     Raises:
-        ValueError: it is no such object; the message says what is wrong.
+        ValueError: it is not such an object; the message says what is wrong.
     """
     try:
         found: Any = json.loads(text)
@@ -164,12 +164,12 @@ def read(text: str) -> Allowed:
     }
     if not isinstance(found, dict) or (strange := sorted(found.keys() - keys.keys())):
         raise ValueError(
-            f"has to be an object with {', '.join(keys)}"
+            f"must be an object with {', '.join(keys)}"
             + (f", not {strange[0]}" if isinstance(found, dict) else "")
         )
     for key, entries in found.items():
         if not isinstance(entries, list) or not all(isinstance(entry, str) and entry for entry in entries):
-            raise ValueError(f"{key} has to be a list of texts")
+            raise ValueError(f"{key} must be a list of strings")
     return Allowed(**{keys[key]: tuple(entries) for key, entries in found.items()})
 
 
@@ -202,11 +202,11 @@ def _class_fits(name: str, entry: str) -> bool:
 
 @dataclass(frozen=True, order=True)
 class Forbidden:
-    """A setting of Kafka that no KafkaCluster may have, whatever Kafka would say of it.
+    """A Kafka setting that no KafkaCluster may have, even if Kafka accepts it.
 
     Attributes:
         key: the setting.
-        value: as it is asked for.
+        value: the requested value.
         message: what is wrong with it, a clause that begins with the key.
         way_out: what to do instead, a clause in the imperative.
     """
@@ -218,39 +218,39 @@ class Forbidden:
 
 
 def forbidden_settings(settings: Mapping[str, str], allowed: Allowed) -> Iterator[Forbidden]:
-    """Those of a configuration that run code which nobody allowed, tell what a node knows, or lock the operator out; by key."""
+    """Settings of a configuration that load classes which are not allowed, read files of the node, or lock the operator out; by key."""
     for key, value in sorted(settings.items()):
         if key == PROVIDERS or key.startswith(f"{PROVIDERS}."):
             yield Forbidden(
                 key,
                 value,
-                f"{key} is owned by Spindle: a config provider reads files of the broker's pod, its private key among them, into settings that "
+                f"{key} is owned by Spindle: a config provider reads files of the broker's pod, including its private key, into settings that "
                 "Kafka writes to its log",
-                "remove it and write the value itself; secrets belong into the Secrets that Spindle creates",
+                "remove it and write the value itself; keep secrets in the Secrets that Spindle creates",
             )
         elif key in _LOADERS and not allowed.loads(value):
             yield Forbidden(
                 key,
                 value,
-                f"{key} loads a class into the broker that the installation does not allow ({value[:200]})",
-                "remove it, or have the class added to the chart's value allow.classes",
+                f"{key} loads a class into the broker that this installation does not allow ({value[:200]})",
+                "remove it, or ask the administrator to add the class to the chart value allow.classes",
             )
         elif (why := _locks_out(key, value)) is not None:
             yield Forbidden(
-                key, value, f"{key} ({value[:80]}) would lock out the operator and the agents", why
+                key, value, f"{key} ({value[:80]}) would lock the operator and the agents out", why
             )
 
 
 def _locks_out(key: str, value: str) -> str | None:
-    """What to write instead of a value that leaves the operator no way in; None for one that does."""
+    """What to set instead of a value that locks the operator out; None for a value that does not."""
     if key == _OVERRIDES:
         parts = (part.rpartition(":")[2].strip() for part in value.split(",") if part.strip())
         least = _LEAST["max.connections.per.ip"]
-        return f"give each address {least} or more" if any(_below(part, least) for part in parts) else None
+        return f"give each address at least {least}" if any(_below(part, least) for part in parts) else None
     if key in _LEAST and _below(value, _LEAST[key]):
-        return f"write {_LEAST[key]} or more, or remove it"
+        return f"set {key} to {_LEAST[key]} or more, or remove it"
     if key == _IDLE and _below(value, _LEAST_IDLE) and not _below(value, 0):
-        return f"write {_LEAST_IDLE} or more, or remove it"
+        return f"set it to {_LEAST_IDLE} or more, or remove it"
     return None
 
 
@@ -259,17 +259,17 @@ def _below(value: str, least: int) -> bool:
 
 
 def providers_in_use(settings: Mapping[str, str]) -> str:
-    """The classes of config providers in a configuration, with commas between them, for the JVM property that limits them; empty for none."""
+    """The classes of config providers in a configuration, separated by commas, for the JVM property that limits them; empty for none."""
     named = [each.strip() for each in settings.get(PROVIDERS, "").split(",") if each.strip()]
     classes = (settings.get(f"{PROVIDERS}.{name}.class", "").strip() for name in named)
     return ",".join(dict.fromkeys(each for each in classes if re.fullmatch(r"[\w.$]+", each)))
 
 
 def lent_to(label: str | None, cluster: str) -> bool:
-    """Whether the owner of a Secret or claim lets a KafkaCluster use it, by its label ``spindle.dev/usable-by``."""
+    """Whether the owner of a Secret or claim permits a KafkaCluster to use it, by the label ``spindle.dev/usable-by``."""
     return label in (names.ANYONE, cluster)
 
 
 def lender_label(cluster: str) -> str:
-    """The label as a person writes it."""
+    """The label in the notation of kubectl."""
     return f"{names.LABEL_USABLE}={cluster}"

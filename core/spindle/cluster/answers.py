@@ -1,4 +1,4 @@
-"""Kafka's answers as the view, where no error is in them. They are messages of whatever client asked; only their fields are read."""
+"""Parts of the view from Kafka's error-free responses. The responses may come from any client; only their fields are read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from spindle.cluster.view import LogDir, Partition
 def read_partition(
     topic: str, partition: Any, moving: Mapping[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]
 ) -> Partition:
-    """DescribeTopicPartitions' partition. An ELR of null is unknown, an empty one is empty."""
+    """One partition of a DescribeTopicPartitions response. An ELR of null is unknown, an empty one is empty."""
     adding, removing = moving.get((topic, partition.partition_index), ((), ()))
     elr = partition.eligible_leader_replicas
     return Partition(
@@ -25,7 +25,7 @@ def read_partition(
 
 
 def read_log_dir(result: Any) -> LogDir:
-    """DescribeLogDirs' entry of one dir."""
+    """The entry of one dir in a DescribeLogDirs response."""
     replicas: dict[tuple[str, int], int] = {}
     futures: dict[tuple[str, int], int] = {}
     for topic in result.topics:

@@ -1,8 +1,7 @@
-"""``server.properties`` of brokers and controllers, as text that is the same for the same input.
+"""``server.properties`` of brokers and controllers; equal inputs give equal text.
 
-The keys that decide who a node is, where its data lies and who may talk to it belong to Spindle and win over the user's
-configuration; everything else is a default that the user's configuration wins over. ``log.dirs`` is missing:
-preflight adds it, since only it sees the disks.
+Spindle owns the keys for a node's identity, for its data and for who may connect to it: they override the user's configuration, which in turn
+overrides all other defaults. ``log.dirs`` is missing: preflight adds it, because only preflight sees the disks.
 """
 
 import re
@@ -21,35 +20,35 @@ _HEAP: Final = re.compile(r"(\d+)([kKmMgG]?)")
 _HEAP_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _ROOMY_HEAP: Final = 2**30
 _LEAST_DEDUPE_BUFFER: Final = 2 * 2**20
-# Only a name that stands first and holds nothing but these letters becomes a principal; any other subject
-# stays whole and so is nobody that we know.
-# A throttled copy that was above its cap pauses for so long: with Kafka's second it stays up to a fifth below a cap.
+# Only a CN that comes first and consists of these characters becomes a principal; any other subject stays whole, and so matches no known
+# principal.
+# A throttled copy that exceeded its rate pauses for this long: with Kafka's default of one second it stays up to a fifth below its rate.
 _PACE: Final = {"replica.fetch.backoff.ms": "200"}
 _PRINCIPAL_RULE: Final = "RULE:^CN=([A-Za-z0-9._-]+)(,.*)?$/$1/,DEFAULT"
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.\d+")
-# Texts that `java.util.Properties` reads as they stand: printable ASCII without a backslash, no blank at the start of a value.
+# Text that `java.util.Properties` reads unescaped: printable ASCII without a backslash, no space at the start of a value.
 _PLAIN_KEY: Final = re.compile(r'["$-9;<>-\[\]-~]*')
 _PLAIN_VALUE: Final = re.compile(r"(?:[!-\[\]-~][ -\[\]-~]*)?")
 _ESCAPED: Final = re.compile(r"((?:\\u[0-9a-f]{4})+)|\\(.)")
-# A pass renders each node's configuration several times, and the next pass mostly the same again.
+# One pass renders each node's configuration several times, and the next pass mostly renders the same again.
 _RENDERED: Final = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig:
-    """What the configuration of one node is made from.
+    """The inputs of one node's configuration.
 
     Attributes:
         host: name or address under which the others reach the node.
-        controllers: node id → host of every controller that there may be; of a static quorum, of its voters.
-        brokers: how many brokers the cluster is meant to have; replication factors follow from it.
-        config: the user's, of the whole cluster.
-        pool_config: the user's, of the broker's pool; wins over `config`.
-        heap: the JVM's heap (``512m``, ``1g``), None for the default: buffers that Kafka sizes without looking at the heap are
-            made to fit a small one.
+        controllers: node id → host of all desired controllers; with a static quorum, of its voters.
+        brokers: the desired number of brokers; replication factors are derived from it.
+        config: the user's configuration of the whole cluster.
+        pool_config: the user's configuration of the broker's pool; overrides `config`.
+        heap: the JVM's heap (``512m``, ``1g``), None for the default: buffers that Kafka sizes independently of the heap are
+            reduced to fit a small one.
         bind: address to listen on; empty for all.
-        listeners: a broker's listeners of the user's choice.
-        static_quorum: whether the voters stand in the configuration, as they do until kraft.version is 1 (KIP-853).
+        listeners: the broker's listeners from the spec.
+        static_quorum: whether the voters are part of the configuration, as they are until kraft.version is 1 (KIP-853).
     """
 
     node_id: int
@@ -78,9 +77,9 @@ def node_config(
     listeners: tuple[BrokerListener, ...] = (),
     static_quorum: bool = False,
 ) -> NodeConfig:
-    """The inputs of a node that runs in Kubernetes, its hosts named as its Services name them.
+    """The inputs of a node in Kubernetes, with the host names of its Services.
 
-    ``controllers`` are the node ids of all controllers; the rest is as in `NodeConfig`.
+    ``controllers`` are the node ids of all controllers; for the rest, see `NodeConfig`.
     """
     return NodeConfig(
         node_id=node_id,
@@ -107,7 +106,7 @@ def broker_properties(node: NodeConfig, *, rack: str | None) -> str:
 
 
 def broker_settings(node: NodeConfig, *, rack: str | None) -> dict[str, str]:
-    """The same as a mapping."""
+    """The properties of `broker_config` as a mapping."""
     listeners = node.listeners
     listening = {names.LISTENER_REPLICATION: names.PORT_REPLICATION, names.LISTENER_CLIENT: names.PORT_CLIENT}
     own = [f"{listener}://{node.host}:{port}" for listener, port in listening.items()]
@@ -135,10 +134,9 @@ def controller_properties(node: NodeConfig) -> str:
 
 
 def controller_settings(node: NodeConfig) -> dict[str, str]:
-    """The same as a mapping.
+    """The properties of `controller_config` as a mapping.
 
-    The cluster's defaults stand in it too: it is the controllers that give a new topic its replication factor and
-    that know the least in-sync replicas.
+    It includes the cluster's defaults: the controllers assign the replication factor of a new topic, and use min.insync.replicas.
     """
     owned = _common(node) | {
         "process.roles": "controller",
@@ -159,20 +157,20 @@ def _render(properties: tuple[tuple[str, str], ...]) -> str:
 
 
 def parsed(text: str) -> dict[str, str]:
-    """Properties from the text that `render` made of them."""
+    """Parse properties from the output of `render`."""
     lines = (line.partition("=") for line in text.replace("\\=", "\\u003d").splitlines())
     return {_unescape(key): _unescape(value) for key, equals, value in lines if equals}
 
 
 def release_version(version: str) -> str:
-    """What ``kafka-storage format --release-version`` takes for a Kafka version.
+    """The value of ``kafka-storage format --release-version`` for a Kafka version.
 
     Raises:
-        ValueError: the text is no version such as ``4.3.1``.
+        ValueError: the text is not a version such as ``4.3.1``.
     """
     match = _VERSION.fullmatch(version)
     if match is None:
-        raise ValueError(f"{version!r} is no Kafka version such as 4.3.1")
+        raise ValueError(f"{version!r} is not a Kafka version such as 4.3.1")
     return f"{match[1]}.{match[2]}"
 
 
@@ -213,7 +211,7 @@ def _common(node: NodeConfig, listeners: Mapping[str, str] | None = None) -> dic
 
 
 def _defaults(node: NodeConfig) -> dict[str, str]:
-    """Defaults of a cluster: three copies where there are brokers for them, of which two must have a record."""
+    """Defaults of a cluster: three replicas if there are enough brokers, of which two must acknowledge a record."""
     copies = max(1, min(_FULL_REPLICATION, node.brokers))
     in_sync = max(1, copies - 1)
     result = {
@@ -227,13 +225,13 @@ def _defaults(node: NodeConfig) -> dict[str, str]:
     }
     heap = heap_bytes(node.heap)
     if heap is not None and heap < _ROOMY_HEAP:
-        # The cleaner allocates all of its buffer at start: 128 MiB unless told, which ends a small JVM there and then.
+        # The log cleaner allocates its whole buffer at start: 128 MiB by default, which is an OutOfMemoryError in a small JVM.
         result["log.cleaner.dedupe.buffer.size"] = str(max(_LEAST_DEDUPE_BUFFER, heap // 16))
     return result
 
 
 def heap_bytes(heap: str | None) -> int | None:
-    """Size of a heap in the JVM's own notation; None if it is not given or not in that notation."""
+    """Bytes of a heap size in the JVM's notation; None if it is not given or not in that notation."""
     match = _HEAP.fullmatch(heap or "")
     return None if match is None else int(match[1]) * _HEAP_UNITS[match[2].lower()]
 
@@ -256,7 +254,7 @@ def _escape(text: str, *, key: bool) -> str:
 
 
 def _unescape(text: str) -> str:
-    """What `_escape` was given; letters outside of the basic plane come as two units of UTF-16."""
+    """Reverse `_escape`; characters outside the basic multilingual plane are two UTF-16 units."""
 
     def plain(found: re.Match[str]) -> str:
         if found[1]:

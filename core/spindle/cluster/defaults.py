@@ -1,4 +1,7 @@
-"""The cluster's defaults that Spindle sets dynamically, and what stood there before them (rule 10)."""
+"""The cluster-wide defaults that Spindle sets dynamically, and their previous values.
+
+See "every changed setting can be restored" (`docs/safety.md`, rule 10).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,12 +11,12 @@ from spindle.cluster.dynamic_config import ON_CLUSTER, UNCLEAN, ConfigValues
 
 @dataclass(frozen=True)
 class Default:
-    """One of the cluster's defaults that is ours.
+    """A cluster-wide default that Spindle set.
 
     Attributes:
-        value: what it is to be.
-        before: what it was of ours before that, as long as the value was not seen; None for nothing.
-        former: what somebody else, or Kafka itself (KIP-966), had set before us; None for nothing.
+        value: the desired value.
+        before: Spindle's previous value, until Kafka shows ``value``; None for none.
+        former: the value that another client, or Kafka itself (KIP-966), had set before Spindle; None for none.
     """
 
     value: str
@@ -23,12 +26,12 @@ class Default:
 
 @dataclass(frozen=True)
 class Defaults:
-    """What the cluster is to be told.
+    """Changes to the cluster-wide defaults.
 
     Attributes:
-        orders: defaults to set; None takes one away.
-        ours: those that are ours until that is seen.
-        by_hand: key → (what somebody else has set, what the spec wants).
+        orders: defaults to set; None deletes one.
+        ours: the defaults that are Spindle's until Kafka shows these changes.
+        by_hand: key → (the value that another client has set, the value in the spec).
     """
 
     orders: Mapping[str, str | None] = field(default_factory=dict)
@@ -39,15 +42,15 @@ class Defaults:
 def default_changes(
     explicit: Mapping[str, str], standing: Mapping[str, ConfigValues], ours: Mapping[str, Default]
 ) -> Defaults:
-    """What to set, and what to put back where the spec does not name it any more.
+    """The defaults to set, and those to restore because the spec no longer contains them.
 
-    What was set without us is overwritten, and noted, only for ``min.insync.replicas``: Kafka sets that one itself. What was ours and is
-    another now is somebody else's, and left.
+    A value that another client has set is overwritten, and recorded, only for ``min.insync.replicas``, because Kafka itself sets that one. A value
+    that was Spindle's and has changed since belongs to another client, and is not changed.
 
     Args:
-        explicit: what the spec itself says.
-        standing: of `ON_CLUSTER`, as a broker tells.
-        ours: which of the defaults we have set.
+        explicit: the settings in the spec.
+        standing: current values of `ON_CLUSTER`, as a broker reports them.
+        ours: the defaults that Spindle has set.
     """
     orders: dict[str, str | None] = {}
     kept: dict[str, Default] = {}

@@ -1,14 +1,14 @@
-"""Which of the user's settings a running broker takes, and what it is to be told so that it has them.
+"""Which of the user's settings a running broker accepts, and which requests apply them.
 
-The list is `DynamicBrokerConfig.dynamicConfigUpdateModes` of Kafka 4.3.1 without what Spindle owns (throttles, cordons, TLS). A test asks a real
-broker whether it is still right.
+The list is `DynamicBrokerConfig.dynamicConfigUpdateModes` of Kafka 4.3.1 without the settings that Spindle owns (throttles, cordons, TLS). A test
+compares it with a real broker.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-# Set on each broker, since pools may differ; Kafka lets a broker's own value win over the cluster's default.
+# Set on each broker, because pools may differ; a broker's own value overrides the cluster-wide default.
 ON_BROKERS: Final = frozenset(
     [
         "background.threads",
@@ -70,13 +70,13 @@ ON_BROKERS: Final = frozenset(
         "transaction.partition.verification.enable",
     ]
 )
-# The controllers go by these, too, so they are set as the cluster's default. With ELR Kafka has the first one nowhere else (KIP-966).
+# The controllers use these, too, so they are set as the cluster-wide default. With ELR, Kafka stores the first one only there (KIP-966).
 ON_CLUSTER: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
 UNCLEAN: Final = "unclean.leader.election.enable"
-# Nothing looks at these but a broker that starts: what runs need not be told.
+# Only used at the start of a broker: a running broker needs no update.
 AT_START: Final = frozenset({"num.recovery.threads.per.data.dir"})
 
-# A broker takes no more than double the threads, and no less than half of them, at a time (DynamicThreadPool.validate).
+# A broker accepts at most twice and at least half of the current number of threads in one change (DynamicThreadPool.validate).
 _THREADS: Final = frozenset(
     {
         "background.threads",
@@ -94,13 +94,13 @@ _THREADS: Final = frozenset(
 
 @dataclass(frozen=True)
 class ConfigValues:
-    """One setting of one broker, by where it is set (DescribeConfigs with synonyms); None where it is not.
+    """One setting of one broker, by where it is set (DescribeConfigs with synonyms); None where it is not set.
 
     Attributes:
         own: dynamically, on the broker itself.
-        shared: dynamically, as the cluster's default.
-        static: in the file that it was started with.
-        default: Kafka's own.
+        shared: dynamically, as the cluster-wide default.
+        static: in the file that the broker was started with.
+        default: Kafka's default.
     """
 
     own: str | None = None
@@ -110,19 +110,19 @@ class ConfigValues:
 
     @property
     def effective(self) -> str | None:
-        """What holds."""
+        """The effective value."""
         return next((v for v in (self.own, self.shared, self.static, self.default) if v is not None), None)
 
 
 @dataclass(frozen=True)
 class ConfigChanges:
-    """What one broker is to be told.
+    """Changes to the dynamic settings of one broker.
 
     Attributes:
-        orders: dynamic settings of the broker; None takes one away.
-        ours: the settings that are ours on it when that is done, with what they are to be in the end.
-        restart: keys for which it has to restart.
-        by_hand: key → (what somebody else has set, what the spec wants).
+        orders: dynamic settings of the broker to set; None deletes one.
+        ours: the settings that are Spindle's on it after that, with their final values.
+        restart: keys for which it must restart.
+        by_hand: key → (the value that another client has set, the value in the spec).
     """
 
     orders: Mapping[str, str | None] = field(default_factory=dict)
@@ -137,15 +137,16 @@ def config_changes(
     ours: Mapping[str, str],
     before: Mapping[str, str] | None = None,
 ) -> ConfigChanges:
-    """What to tell a running broker so that it has what the spec says.
+    """Compute the requests after which a running broker has the settings of the spec.
 
-    A value that somebody else has set dynamically is left as it is, and told (rule 10); so is one that was ours and is another now.
+    A value that another client has set dynamically is not changed but reported; so is a value that was Spindle's and has changed since. See "every
+    changed setting can be restored" (`docs/safety.md`, rule 10).
 
     Args:
-        wanted: the broker's settings as the spec has them, the whole file.
-        standing: of `ON_BROKERS`, as the broker tells; what is missing is not known and left alone.
-        ours: which of its dynamic settings we have set, and to what.
-        before: what we had set before that, where the broker may not have taken the latest yet.
+        wanted: the broker's settings from the spec, the whole file.
+        standing: current values of `ON_BROKERS`, as the broker reports them; a missing one is not known and not changed.
+        ours: the dynamic settings of the broker that Spindle has set, with their values.
+        before: Spindle's values before those, which the broker may still have.
     """
     known = {key: [value, *_of(before, key)] for key, value in ours.items()}
     orders: dict[str, str | None] = {}
@@ -159,7 +160,8 @@ def config_changes(
             if want is not None and others != want:
                 by_hand[key] = (others, want)
             continue
-        # It was started with the key and is not to have it: only a start can do that, since Kafka has no "not set".
+        # The broker was started with the key, but the spec no longer has it: only a restart can unset it, because Kafka has no "not
+        # set".
         if want is None and now.static is not None:
             restart.append(key)
         if want is None or now.static == want:
@@ -179,14 +181,14 @@ def _of(values: Mapping[str, str] | None, key: str) -> list[str]:
 
 
 def _by_others(now: ConfigValues, key: str, ours: Sequence[str]) -> str | None:
-    """What somebody else has set dynamically; None if nobody has."""
+    """The value that another client has set dynamically; None for none."""
     if now.own is None:
         return now.shared
     return None if ours and _may_be_ours(key, now.own, ours, now) else now.own
 
 
 def _may_be_ours(key: str, value: str, ours: Sequence[str], now: ConfigValues) -> bool:
-    """Whether a dynamic value is one that we set, or a step of the way there."""
+    """Whether Spindle set a dynamic value, or it is a step towards such a value."""
     if value in ours:
         return True
     start = now.shared or now.static or now.default
@@ -199,23 +201,23 @@ def _may_be_ours(key: str, value: str, ours: Sequence[str], now: ConfigValues) -
 
 
 def _back(key: str, now: ConfigValues) -> str | None:
-    """None to take a dynamic value away; for threads, first as near to what holds then as one step goes."""
+    """None to delete a dynamic value; for threads, first one step towards the value that is effective then."""
     then = next((v for v in (now.shared, now.static, now.default) if v is not None), None)
     step = None if then is None else _towards(key, now.own, then)
     return None if step == then else step
 
 
 def _towards(key: str, now: str | None, want: str) -> str:
-    """The value itself, or for threads as far as one step goes."""
+    """The value itself, or for threads the value that is one step towards it."""
     if key not in _THREADS or now is None or not (now.isdecimal() and want.isdecimal()) or int(now) < 1:
         return want
     return str(min(max(int(want), int(now) // 2, 1), 2 * int(now)))
 
 
 def fixed(settings: Mapping[str, str], *, own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The settings for which a node has to restart: all but those that it takes while it runs, or needs only when it starts.
+    """The settings for which a node must restart: all except those that it accepts while it runs, or needs only at its start.
 
-    ``own`` is what the node's pool sets for itself: the cluster's defaults cannot differ by pool, so those of them count.
+    ``own`` are the settings of the node's pool: cluster-wide defaults cannot differ by pool, so those among them require a restart.
     """
     running = ON_BROKERS | AT_START | (ON_CLUSTER - (own or {}).keys())
     return {key: value for key, value in settings.items() if key not in running}

@@ -1,4 +1,4 @@
-"""Where things lie in a Kafka pod, optionally below another root (tests run the same programs outside a pod)."""
+"""Paths in a Kafka pod, optionally below another root (tests run the same programs outside a pod)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,22 +10,22 @@ METADATA_DISK: Final = "metadata"  # a controller's only disk
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths inside a Kafka pod.
+    """Paths in a Kafka pod.
 
     Attributes:
-        root: put before every path; empty in a pod.
+        root: prefix of every path; empty in a pod.
     """
 
     root: str = ""
 
     @property
     def disks_root(self) -> str:
-        """The emptyDir below which a broker's disks are mounted."""
+        """The emptyDir in which a broker's disks are mounted."""
         return self.root + names.DISKS_ROOT
 
     @property
     def metadata_dir(self) -> str:
-        """A broker's emptyDir, a controller's claim."""
+        """The dir of the metadata log's volume: an emptyDir of a broker, the claim of a controller."""
         return self.root + names.METADATA_DIR
 
     @property
@@ -35,26 +35,26 @@ class Layout:
 
     @property
     def handover_dir(self) -> str:
-        """What preflight leaves for Kafka's container."""
+        """What preflight passes to Kafka's container."""
         return self.root + names.HANDOVER_DIR
 
     @property
     def config_dir(self) -> str:
-        """The node's ConfigMap."""
+        """The mounted ConfigMap of the node."""
         return self.root + names.CONFIG_DIR
 
     @property
     def tls_dir(self) -> str:
-        """The node's Secret."""
+        """The mounted Secret of the node."""
         return self.root + names.TLS_DIR
 
     @property
     def podinfo_dir(self) -> str:
-        """The pod's annotations, by the downward API."""
+        """The pod's annotations, from the downward API."""
         return self.root + names.PODINFO_DIR
 
     def mount(self, disk: str) -> str:
-        """Where a disk is mounted."""
+        """The mount point of a disk."""
         return self.metadata_dir if disk == METADATA_DISK else f"{self.disks_root}/{disk}"
 
     def log_dir(self, disk: str) -> str:

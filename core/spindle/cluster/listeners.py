@@ -1,4 +1,4 @@
-"""One listener of one broker, as its configuration has it."""
+"""One listener of one broker and its configuration."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class BrokerListener:
     """A listener for clients.
 
     Attributes:
-        name: as in the spec; Kafka knows it in capital letters.
-        port: that the broker listens on.
+        name: as in the spec; in Kafka it has capital letters.
+        port: port that the broker listens on.
         auth: ``none``, ``mtls`` or ``scram``.
-        host, advertised: what clients are told: name or address, and port.
+        host, advertised: advertised name or address, and port.
     """
 
     name: str
@@ -29,30 +29,30 @@ class BrokerListener:
 
     @property
     def listener(self) -> str:
-        """Kafka's name of it."""
+        """Kafka's name of the listener."""
         return self.name.upper()
 
     @property
     def address(self) -> str:
-        """``host:port`` as clients are told; an IPv6 address stands in brackets."""
+        """The advertised ``host:port``; an IPv6 address is in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.advertised}"
 
 
 def protocols(listeners: Iterable[BrokerListener]) -> dict[str, str]:
-    """Kafka's security protocol of each listener; none is without encryption."""
+    """Kafka's security protocol of each listener; all of them are encrypted."""
     return {listener.listener: "SASL_SSL" if listener.auth == SCRAM else "SSL" for listener in listeners}
 
 
 def listener_settings(listeners: Iterable[BrokerListener]) -> Mapping[str, str]:
-    """What a broker's configuration says of each listener beyond its address and protocol.
+    """Properties of a broker for its listeners, except addresses and protocols.
 
     Source: Kafka's ``ChannelBuilders``, which prefers ``listener.name.<in small letters>.<key>`` to ``<key>``.
     """
     settings: dict[str, str] = {}
     for listener in listeners:
         prefix = f"listener.name.{listener.name}"
-        # A client that shows a certificate where none is asked for stays what it is without one.
+        # A client that presents a certificate without being asked for one has the same identity as without it.
         settings[f"{prefix}.ssl.client.auth"] = "required" if listener.auth == MTLS else "none"
         if listener.auth == SCRAM:
             settings[f"{prefix}.sasl.enabled.mechanisms"] = MECHANISM

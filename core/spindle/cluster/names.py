@@ -16,23 +16,21 @@ FINALIZER_USER: Final = f"{GROUP}/user"
 
 # Labels on everything that belongs to a KafkaCluster.
 LABEL_CLUSTER: Final = f"{GROUP}/cluster"
-LABEL_NAMESPACE: Final = f"{GROUP}/namespace"  # of the KafkaCluster, on what stands in another namespace
+LABEL_NAMESPACE: Final = f"{GROUP}/namespace"  # of the KafkaCluster, on objects in another namespace
 LABEL_ROLE: Final = f"{GROUP}/role"  # "controller", "broker" or "rebalance"
 LABEL_NODE_ID: Final = f"{GROUP}/node-id"
 LABEL_POOL: Final = f"{GROUP}/pool"
-LABEL_BUDGET: Final = f"{GROUP}/budget"  # the one PodDisruptionBudget that counts this pod
-LABEL_LISTENER: Final = f"{GROUP}/listener"  # of the spec, on the Services that belong to it
+LABEL_BUDGET: Final = f"{GROUP}/budget"  # the PodDisruptionBudget that counts this pod
+LABEL_LISTENER: Final = f"{GROUP}/listener"  # of the spec, on the listener's Services
 LABEL_USER: Final = f"{GROUP}/user"  # on the Secret of a KafkaUser
-# On a Secret or claim of somebody else's: the KafkaCluster that may name it in its spec.
+# On a Secret or claim of another owner: the KafkaCluster that may use it in its spec.
 LABEL_USABLE: Final = f"{GROUP}/usable-by"
-ANYONE: Final = "All"  # no KafkaCluster's name: those have no capital letters
-LABEL_PRIVILEGED: Final = (
-    f"{GROUP}/privileged"  # on a KafkaUser that may have wide rights; an admission policy says who sets it
-)
+ANYONE: Final = "All"  # not the name of a KafkaCluster: those have no capital letters
+LABEL_PRIVILEGED: Final = f"{GROUP}/privileged"  # on a KafkaUser that may have privileged ACLs; an admission policy limits who may set it
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "spindle"
 
-# Annotations. On claims: who owns the disk, from the first moment (rule 13).
+# Annotations. On claims: the owner of the disk, from creation on ("no second bootstrap", docs/safety.md).
 ANN_CLUSTER_ID: Final = f"{GROUP}/cluster-id"
 ANN_NODE_ID: Final = f"{GROUP}/node-id"
 ANN_POOL: Final = f"{GROUP}/pool"
@@ -40,49 +38,49 @@ ANN_DISK: Final = f"{GROUP}/disk"
 ANN_DIRECTORY_ID: Final = f"{GROUP}/directory-id"
 ANN_FS_UUID: Final = f"{GROUP}/fs-uuid"
 ANN_RACK: Final = f"{GROUP}/rack"
-ANN_BORN: Final = f"{GROUP}/born"  # of the birth record, once Kafka was up
-ANN_JOURNAL: Final = f"{GROUP}/journal"  # of the birth record: "kept" once there was a journal of moves
-ANN_LEFT: Final = f"{GROUP}/left"  # of a claim: "true" once its broker was stopped for good
-ANN_REFUSED: Final = f"{GROUP}/refused"  # why preflight would not have the disk that was to be added
-ANN_RETIRED: Final = f"{GROUP}/retired"  # directory ids that were given up on this broker, with commas
+ANN_BORN: Final = f"{GROUP}/born"  # of the identity record, once Kafka was running
+ANN_JOURNAL: Final = f"{GROUP}/journal"  # of the identity record: "kept" once there was a journal of moves
+ANN_LEFT: Final = f"{GROUP}/left"  # of a claim: "true" once its broker was stopped permanently
+ANN_REFUSED: Final = f"{GROUP}/refused"  # why preflight rejected the disk that was to be added
+ANN_RETIRED: Final = f"{GROUP}/retired"  # directory ids of this broker's evacuated disks, with commas
 ANN_SLOT: Final = f"{GROUP}/slot"  # "out" while the slot waits for a new disk
-ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at birth, as in the identity ConfigMap
-ANN_LOST: Final = f"{GROUP}/lost"  # of a journal that was made because the one before is gone
-ANN_LOG_DIRS: Final = f"{GROUP}/log-dirs"  # the list of its broker's log dirs; on brokers' pods, too
+ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at bootstrap, as in the identity ConfigMap
+ANN_LOST: Final = f"{GROUP}/lost"  # of a journal that replaces a lost one
+ANN_LOG_DIRS: Final = f"{GROUP}/log-dirs"  # the broker's list of its log dirs; also on brokers' pods
 ANN_LEAVING: Final = (
-    f"{GROUP}/leaving"  # of a pod: disks to look at, which are used only if a replica stands there
+    f"{GROUP}/leaving"  # of a pod: disks to inspect, which are only used if they contain a replica
 )
-ANN_QUORUM: Final = f"{GROUP}/quorum"  # "static" on those of controllers that were taken over
-# On pods: what preflight is to find, what it may format, and what the pod was made from.
+ANN_QUORUM: Final = f"{GROUP}/quorum"  # "static" on claims of controllers that were taken over
+# On pods: what preflight expects, what it may format, and what the pod was created from.
 ANN_DISKS: Final = f"{GROUP}/disks"
 ANN_CLEARANCE: Final = f"{GROUP}/clearance"
 ENV_METRICS_BIND: Final = (
-    "SPINDLE_METRICS_BIND"  # of preflight's containers: the address that the metrics listen on
+    "SPINDLE_METRICS_BIND"  # of preflight's containers: the address on which metrics are served
 )
 ENV_PROVIDERS: Final = "SPINDLE_CONFIG_PROVIDERS"  # of Kafka's container
 ENV_POD_UID: Final = "SPINDLE_POD_UID"  # of preflight's containers
 ANN_SPEC_HASH: Final = f"{GROUP}/spec-hash"
 ANN_VERSION: Final = f"{GROUP}/kafka-version"
-ANN_CONFIG: Final = f"{GROUP}/config-hash"  # of the whole server.properties that the pod was made with
-ANN_SPEC_PARTS: Final = f"{GROUP}/spec-parts"  # a hash of each part, to say which one has changed
-ANN_CERTIFICATE: Final = f"{GROUP}/certificate"  # fingerprint of the one that Kafka was started with
-# On the Secret of the CA: the spec.security.rotate that it answers; and when the last step of a replacement was taken.
+ANN_CONFIG: Final = f"{GROUP}/config-hash"  # of the whole server.properties that the pod was created with
+ANN_SPEC_PARTS: Final = f"{GROUP}/spec-parts"  # a hash of each part, to determine which one changed
+ANN_CERTIFICATE: Final = f"{GROUP}/certificate"  # fingerprint of the certificate that Kafka was started with
+# On the Secret of the CA: the spec.security.rotate that was carried out last, and the time of the latest step of the rotation.
 ANN_ROTATED: Final = f"{GROUP}/rotated"
 ANN_TURNED: Final = f"{GROUP}/turned"
-# On a KafkaCluster: UIDs of Secrets that were put back from a backup and are its own, with commas.
+# On a KafkaCluster: UIDs of its own Secrets that were restored from a backup, separated by commas.
 ANN_RESTORED: Final = f"{GROUP}/restored-secrets"
-# On the Secret of a KafkaUser: the password that Kafka has, by its hash.
+# On the Secret of a KafkaUser: a hash of the password that Kafka has.
 ANN_PASSWORD: Final = f"{GROUP}/password"
-# On the Lease of an agent: a signing request (PEM) for the key that it keeps to itself.
+# On the Lease of an agent: a signing request (PEM) for the private key that never leaves the agent.
 ANN_REQUEST: Final = f"{GROUP}/signing-request"
-# On whatever holds certificates: since when it names the authorities that it names. A renewal leaves it as it is.
+# On objects with certificates: the time since which they contain their present CAs. A renewal does not change it.
 ANN_WRITTEN: Final = f"{GROUP}/written"
-# On pods of brokers: what type each of its listeners was of when it was made, name=type with spaces between them.
+# On pods of brokers: the type of each listener at the pod's creation, as name=type separated by spaces.
 ANN_LISTENERS: Final = f"{GROUP}/listeners"
-# On other objects: a hash of what the operator last applied, so that drift is one comparison.
+# On other objects: a hash of what the operator applied last, so that drift is detected with one comparison.
 ANN_APPLIED: Final = f"{GROUP}/applied"
 
-# On the Service of one broker's listener: host:port that clients were last told, kept while it cannot be found out.
+# On the Service of one broker's listener: the last advertised host:port, kept while the current one cannot be determined.
 ANN_ADVERTISED: Final = f"{GROUP}/advertised"
 
 READINESS_GATE: Final = f"{GROUP}/in-sync"
@@ -91,7 +89,7 @@ ROLE_CONTROLLER: Final = "controller"
 ROLE_BROKER: Final = "broker"
 ROLE_REBALANCE: Final = "rebalance"
 
-# Node ids: brokers count from 0, controllers from here, so that neither ever meets the other.
+# Node ids: brokers count from 0, controllers from here, so that the two never overlap.
 FIRST_CONTROLLER_ID: Final = 9000
 
 PORT_CONTROLLER: Final = 9090
@@ -109,51 +107,51 @@ LISTENER_CLIENT: Final = "CLIENT"
 PRINCIPAL_NODE: Final = "spindle-node"  # every broker and controller of a cluster
 PRINCIPAL_OPERATOR: Final = "spindle-operator"
 PRINCIPAL_AGENT: Final = (
-    "spindle-agent"  # of all agents, before they had keys of their own: see `agent_principal`
+    "spindle-agent"  # of all agents of versions without a key per agent: see `agent_principal`
 )
 PRINCIPAL_REBALANCE: Final = "spindle-rebalance"
 PRINCIPAL_ADMIN: Final = "admin"
 _LONGEST_COMMON_NAME: Final = 64
 
-# The key of the authorities in the ConfigMap of the agents' certificates; the others are names of nodes, which are lower case.
+# The key of the CAs in the ConfigMap of the agents' certificates; the other keys are node names, which are lower case.
 AGENT_AUTHORITIES: Final = "CA.crt"
 
-# Topics of ours in each cluster.
-TOPIC_SAMPLES: Final = "__spindle_samples"  # what the agents see, for the job that makes plans of it
+# Spindle's topics in each cluster.
+TOPIC_SAMPLES: Final = "__spindle_samples"  # the agents' observations, the input of the rebalance job
 
 # Paths inside a Kafka pod.
 DISKS_ROOT: Final = "/var/lib/kafka/disks"  # an emptyDir; each disk is mounted below it
 METADATA_DIR: Final = "/var/lib/kafka/metadata"  # brokers: an emptyDir; controllers: their claim
-HANDOVER_DIR: Final = "/var/lib/kafka/spindle"  # an emptyDir: what preflight hands to Kafka's container
+HANDOVER_DIR: Final = "/var/lib/kafka/spindle"  # an emptyDir: what preflight passes to Kafka's container
 CONFIG_DIR: Final = "/etc/spindle/config"  # the ConfigMap
 TLS_DIR: Final = "/etc/spindle/tls"  # the Secret
 PODINFO_DIR: Final = "/etc/spindle/podinfo"  # downward API
-IDENTITY_FILE: Final = "spindle.json"  # at each volume's root, beside log/
-BALLAST_FILE: Final = ".spindle-ballast"  # likewise, where one is wanted
-HISTORY_FILE: Final = ".spindle-history"  # likewise: how full the disk was
-SCRUB_FILE: Final = ".spindle-scrub"  # likewise: which segments were checked when, and what was found
-SCRUB_FILE_NEW: Final = f"{SCRUB_FILE}.new"  # the next one while it is being written
+IDENTITY_FILE: Final = "spindle.json"  # at the root of each volume, next to log/
+BALLAST_FILE: Final = ".spindle-ballast"  # likewise, if enabled
+HISTORY_FILE: Final = ".spindle-history"  # likewise: the history of the disk's usage
+SCRUB_FILE: Final = ".spindle-scrub"  # likewise: when each segment was checked, and the findings
+SCRUB_FILE_NEW: Final = f"{SCRUB_FILE}.new"  # its next version while that is being written
 LOG_SUBDIR: Final = "log"
-PLACEHOLDER_DIR: Final = "placeholder"  # beside the disks of a broker that was found again by its claims
+PLACEHOLDER_DIR: Final = "placeholder"  # next to the disks of a broker that was readopted
 
 # Names of init containers and of Kafka's container.
 CONTAINER_INSPECT: Final = "inspect"
 CONTAINER_PREFLIGHT: Final = "preflight"
 CONTAINER_KAFKA: Final = "kafka"
-# Those of a broker or controller, in the order in which they run.
+# The containers of a broker or controller, in the order in which they run.
 NODE_CONTAINERS: Final = (CONTAINER_INSPECT, CONTAINER_PREFLIGHT, CONTAINER_KAFKA)
 CONTAINER_REBALANCE: Final = "rebalance"
 
-# What the rebalance job's pod is told by its environment; the rest stands in its arguments.
+# Environment variables of the rebalance job's pod; all else is in its arguments.
 ENV_POD_NAME: Final = "POD_NAME"
 ENV_POD_NAMESPACE: Final = "POD_NAMESPACE"
 ENV_POD_IP: Final = "POD_IP"
-ENV_REBALANCE_IMAGE: Final = "SPINDLE_REBALANCE_IMAGE"  # which its executors run, too
+ENV_REBALANCE_IMAGE: Final = "SPINDLE_REBALANCE_IMAGE"  # its executors use it, too
 SCRATCH_DIR: Final = (
-    "/var/lib/spindle/scratch"  # an emptyDir: Spark's local dir, and the run's working directory
+    "/var/lib/spindle/scratch"  # an emptyDir: Spark's local dir, and the working directory of the run
 )
-ROLLUP_DIR: Final = "/var/lib/spindle/rollup"  # a claim, if hours of features are kept on one
-REPORT_KEY: Final = "report.html.gz"  # in the report's ConfigMap, under binaryData
+ROLLUP_DIR: Final = "/var/lib/spindle/rollup"  # a claim, if hourly features are stored on one
+REPORT_KEY: Final = "report.html.gz"  # in the ConfigMap of the report, under binaryData
 
 
 def controller_id(index: int) -> int:
@@ -167,7 +165,7 @@ def controller_pod(cluster: str, node_id: int) -> str:
 
 
 def broker_name(cluster: str, broker_id: int) -> str:
-    """Name of a broker's KafkaBroker, of its pod, and its host name."""
+    """Name of a broker's KafkaBroker and pod, and its host name."""
     return f"{cluster}-broker-{broker_id}"
 
 
@@ -179,7 +177,7 @@ def pod_name(cluster: str, node_id: int) -> str:
 
 
 def disk_name(index: int) -> str:
-    """Name of a pool's disk: disk0, disk1 and so on."""
+    """Name of a disk of a pool: disk0, disk1 and so on."""
     return f"disk{index}"
 
 
@@ -194,37 +192,37 @@ def controllers_service(cluster: str) -> str:
 
 
 def brokers_service(cluster: str) -> str:
-    """Headless Service of the brokers; each broker's host name lives below it."""
+    """Headless Service of the brokers; each broker's host name is in its domain."""
     return f"{cluster}-brokers"
 
 
 def bootstrap_service(cluster: str) -> str:
-    """The Service that clients start from."""
+    """The Service that clients bootstrap from."""
     return f"{cluster}-bootstrap"
 
 
 def listener_service(cluster: str, listener: str) -> str:
-    """The Service that clients of an internal listener start from."""
+    """The Service that clients of an internal listener bootstrap from."""
     return f"{cluster}-bootstrap-{listener}"
 
 
 def broker_listener_service(cluster: str, broker_id: int, listener: str) -> str:
-    """The Service of one broker's listener that is reached from outside."""
+    """The Service of one broker's external listener."""
     return f"{broker_name(cluster, broker_id)}-{listener}"
 
 
 def identity_map(cluster: str) -> str:
-    """ConfigMap that holds the birth record (rule 13). It has no owner: it outlives the KafkaCluster."""
+    """ConfigMap with the identity record: "no second bootstrap" (docs/safety.md). It has no owner, so it outlives the KafkaCluster."""
     return f"{cluster}-identity"
 
 
 def moves_map(cluster: str) -> str:
-    """ConfigMap with what is in motion and what has to be put back (rule 10)."""
+    """ConfigMap with the moves in progress and the settings to restore ("every changed setting can be restored", docs/safety.md)."""
     return f"{cluster}-moves"
 
 
 def pools_map(cluster: str) -> str:
-    """ConfigMap with the pools as the spec last had them: brokers of a pool that was removed run by it until they are empty."""
+    """ConfigMap with the latest spec of each pool: the brokers of a removed pool use it until they are empty."""
     return f"{cluster}-pools"
 
 
@@ -234,7 +232,7 @@ def config_map(cluster: str, node_id: int) -> str:
 
 
 def ca_secret(cluster: str) -> str:
-    """Secret with the cluster's own CA (certificate and key); nobody but the operator reads it."""
+    """Secret with the cluster's own CA (certificate and key); only the operator reads it."""
     return f"{cluster}-ca"
 
 
@@ -249,33 +247,33 @@ def operator_secret(cluster: str) -> str:
 
 
 def admin_secret(cluster: str) -> str:
-    """Secret with everything that a first client needs."""
+    """Secret with everything that an administrator's client needs."""
     return f"{cluster}-admin"
 
 
 def user_secret(cluster: str, user: str) -> str:
-    """Secret with the credentials of a KafkaUser; no cluster's name has a dot, so it is nobody else's."""
+    """Secret with the credentials of a KafkaUser; no cluster's name has a dot, so the name is unambiguous."""
     return f"{cluster}.user.{user}"
 
 
 def agent_certificates(namespace: str, cluster: str) -> str:
     """ConfigMap with the agents' certificates for a cluster, in the agents' namespace: by node, and `AGENT_AUTHORITIES`.
 
-    Agents of earlier versions had a Secret of that name.
+    Agents of earlier versions had a Secret with that name.
     """
-    return f"{namespace}.{cluster}.spindle-agent"  # no namespace has a dot: the name stands for one cluster
+    return f"{namespace}.{cluster}.spindle-agent"  # no namespace has a dot: the name is unique per cluster
 
 
 def agent_principal(node: str) -> str:
-    """Common name of the certificates of the agent on a node: at most the 64 characters of RFC 5280 (ub-common-name)."""
+    """Common name of the certificates of a node's agent: at most the 64 characters of RFC 5280 (ub-common-name)."""
     plain = f"{PRINCIPAL_AGENT}.{node}"
     if len(plain) <= _LONGEST_COMMON_NAME:
         return plain
-    return f"{PRINCIPAL_AGENT}-{sha256(node.encode()).hexdigest()[:48]}"  # no dot: no other node's
+    return f"{PRINCIPAL_AGENT}-{sha256(node.encode()).hexdigest()[:48]}"  # no dot: the name is not that of another node
 
 
 def agent_lease(node: str) -> str:
-    """Lease, in the agents' namespace, that the agent on a node renews while it is well."""
+    """Lease, in the agents' namespace, that a node's agent renews while it is healthy."""
     return f"spindle-agent-{node}"
 
 
@@ -285,7 +283,7 @@ def broker_budget(cluster: str) -> str:
 
 
 def drain_budget(cluster: str) -> str:
-    """PodDisruptionBudget over brokers that a drain of their zone may take together."""
+    """PodDisruptionBudget over brokers that a drain of their zone may evict together."""
     return f"{cluster}-brokers-draining"
 
 
@@ -295,7 +293,7 @@ def controller_budget(cluster: str) -> str:
 
 
 def rebalance_job(cluster: str) -> str:
-    """CronJob of the rebalance job, and its ServiceAccount, Role and RoleBinding."""
+    """CronJob of the rebalance job; its ServiceAccount, Role and RoleBinding have the same name."""
     return f"{cluster}-rebalance"
 
 
@@ -305,18 +303,18 @@ def rebalance_secret(cluster: str) -> str:
 
 
 def rebalance_report(cluster: str) -> str:
-    """ConfigMap with the report of the latest run of the rebalance job."""
+    """ConfigMap with the report of the latest rebalance run."""
     return f"{cluster}-rebalance-report"
 
 
 def node_host(cluster: str, namespace: str, node_id: int) -> str:
-    """Host name under which a broker or controller is reached inside Kubernetes."""
+    """Host name of a broker or controller inside Kubernetes."""
     service = controllers_service(cluster) if node_id >= FIRST_CONTROLLER_ID else brokers_service(cluster)
     return f"{pod_name(cluster, node_id)}.{service}.{namespace}.svc"
 
 
 def mount_path(disk: str) -> str:
-    """Where a disk is mounted in its broker's pod."""
+    """Mount point of a disk in its broker's pod."""
     return f"{DISKS_ROOT}/{disk}"
 
 

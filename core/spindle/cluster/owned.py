@@ -6,13 +6,13 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Owned:
-    """Keys that are owned for one reason.
+    """Keys that are owned for the same reason.
 
     Attributes:
         subject: what the keys are about, two or three words.
         way_out: what the user does instead; a clause without a full stop and without single quotes.
         keys: exact names.
-        prefixes: beginnings of names.
+        prefixes: prefixes of names.
     """
 
     subject: str
@@ -21,14 +21,14 @@ class Owned:
     prefixes: tuple[str, ...] = ()
 
     def has(self, key: str) -> bool:
-        """Whether this key is among them."""
+        """Whether a key is among them."""
         return key in self.keys or key.startswith(self.prefixes)
 
 
 OWNED: Final = (
     Owned(
         "log dirs",
-        "remove it and describe the disks under brokerPools[].disks, each becomes a log dir",
+        "remove it and describe the disks in brokerPools[].disks; each becomes a log dir",
         keys=("log.dir", "log.dirs", "metadata.log.dir"),
     ),
     Owned(
@@ -38,12 +38,12 @@ OWNED: Final = (
     ),
     Owned(
         "racks",
-        "remove it and set racks.topologyKey to the node label that is the rack",
+        "remove it and set racks.topologyKey to the node label that contains the rack",
         keys=("broker.rack",),
     ),
     Owned(
         "identity and roles",
-        "remove it, Spindle assigns ids and records them in each KafkaBroker",
+        "remove it; Spindle assigns ids and records them in each KafkaBroker",
         keys=(
             "node.id",
             "broker.id",
@@ -77,7 +77,7 @@ OWNED: Final = (
     ),
     Owned(
         "security",
-        "remove it, Spindle configures certificates, authentication and authorization; grant rights by ACLs "
+        "remove it; Spindle configures certificates, authentication and authorization; grant rights by ACLs "
         "with the admin Secret",
         keys=(
             "authorizer.class.name",
@@ -90,7 +90,7 @@ OWNED: Final = (
     ),
     Owned(
         "throttles",
-        "remove it, Spindle throttles replication and moves while they run",
+        "remove it; Spindle throttles replication and moves while they run",
         keys=(
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "leader.replication.throttled.rate",
@@ -101,7 +101,7 @@ OWNED: Final = (
     ),
     Owned(
         "ZooKeeper",
-        "remove it, Kafka 4 has no ZooKeeper",
+        "remove it; Kafka 4 has no ZooKeeper",
         prefixes=("zookeeper.",),
     ),
     Owned(
@@ -113,7 +113,7 @@ OWNED: Final = (
 
 
 def owned(key: str) -> str | None:
-    """Why a key may not be set, and the way out; None for a key that is the user's."""
+    """Why a key must not be set, and what to do instead; None for a key that users may set."""
     for group in OWNED:
         if group.has(key):
             return f"{key} is owned by Spindle ({group.subject}): {group.way_out}"

@@ -1,4 +1,4 @@
-"""Reassignments that somebody else began: whether they can end, and how they are cancelled."""
+"""Reassignments that another client started: whether they can complete, and how they are cancelled."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -7,18 +7,18 @@ from typing import Final
 from spindle.cluster.view import Partition
 from spindle.cluster.waiting import some
 
-_NAMED: Final = 5  # partitions that the file of a way out lists
+_NAMED: Final = 5  # partitions that the file in the message lists
 
 
 def never_in_sync(partition: Partition, lost: Callable[[int], bool]) -> tuple[int, ...]:
-    """Brokers for whose replicas a reassignment waits for ever, in order; none if it may end.
+    """Brokers for whose replicas a reassignment waits forever, sorted; empty if it can complete.
 
-    It ends when all replicas that it adds are in sync, and, where it removes more than it adds, all that stay as well
+    It completes when all replicas that it adds are in sync, and, if it removes more than it adds, all that stay as well
     (`PartitionReassignmentReplicas.maybeCompleteReassignment`). A replica on a dead disk never is.
 
     Args:
-        partition: one that is being reassigned.
-        lost: whether a broker's replica of it stands on no live dir.
+        partition: a partition that is being reassigned.
+        lost: whether a broker's replica of it is on no live dir.
     """
     waited = set(partition.adding)
     if len(partition.adding) < len(partition.removing):
@@ -27,12 +27,13 @@ def never_in_sync(partition: Partition, lost: Callable[[int], bool]) -> tuple[in
 
 
 def how_to_cancel(partitions: Sequence[Partition]) -> str:
-    """The way out, as sentences.
+    """How to unblock it, as sentences.
 
-    What only adds replicas the tool passes over: `ReassignPartitionsCommand.cancelAssignment` of 4.3.1 asks for such as remove some, or add none.
+    The tool ignores reassignments that only add replicas: `ReassignPartitionsCommand.cancelAssignment` of 4.3.1 cancels those that remove some, or
+    add none.
 
     Args:
-        partitions: that are being reassigned; with none in motion any more the text says only that it ends.
+        partitions: partitions that are being reassigned; if none of them still is, the text only says that the reassignment completes.
     """
     told = [p for p in partitions if p.removing]
     silent = [p for p in partitions if p.adding and not p.removing]

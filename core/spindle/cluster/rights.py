@@ -1,4 +1,4 @@
-"""What Kafka says of one user."""
+"""A user's ACLs, credentials and quotas in Kafka."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ class Right:
 
     Attributes:
         resource: ``topic``, ``group``, ``transactionalId`` or ``cluster``.
-        name: of the resource; ``kafka-cluster`` for the cluster.
+        name: name of the resource; ``kafka-cluster`` for the cluster.
         pattern: ``literal`` or ``prefixed``.
-        operation: as the API has it: ``Read`` and so on.
+        operation: in the API's notation: ``Read`` and so on.
     """
 
     resource: str
@@ -24,14 +24,14 @@ class Right:
 
 @dataclass(frozen=True)
 class UserView:
-    """What Kafka says of a user.
+    """What Kafka has stored for a user.
 
     Attributes:
-        rights: what it is allowed to do, whoever gave it that.
+        rights: its allowing ACLs, whoever added them.
         scram: whether it has a password for SCRAM-SHA-512.
-        quotas: of its own, by Kafka's names.
-        kept_out: whether Kafka denies it to write to Spindle's own topics (`spindle.users.wide.KEPT_OUT`).
-        denied: whether Kafka denies it everything (`spindle.users.principals.EVERYTHING`).
+        quotas: its own quotas, by Kafka's names.
+        kept_out: whether an ACL denies it to write to Spindle's own topics (`spindle.users.wide.KEPT_OUT`).
+        denied: whether an ACL denies it everything (`spindle.users.principals.EVERYTHING`).
     """
 
     rights: frozenset[Right] = frozenset()

@@ -1,4 +1,4 @@
-"""Whether one value is one that Kafka reads for a setting: type, range, allowed values (ConfigDef.parseType and its validators)."""
+"""Whether Kafka accepts a value for a setting: type, range, allowed values (ConfigDef.parseType and its validators)."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -7,13 +7,13 @@ from typing import Final
 from spindle.cluster.settings import SettingProblem, SettingSpec
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
-# Each digit fits in one place alone: of two that both take digits, a long text that is no number would be tried in all divisions, for minutes.
+# Each digit matches in one place only: with two places, a long text that is not a number would be tried with every split, for minutes.
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
 _CLASS: Final = re.compile(r"[\w$]+(\.[\w$]+)*")
-_SHOWN: Final = 80  # letters of a value
+_SHOWN: Final = 80  # characters of a value
 _BITS: Final = {"short": 15, "int": 31, "long": 63}
 _COMPRESSIONS: Final = 4  # Kafka's CompressionType: none, gzip, snappy, lz4, zstd as 0 to 4
-_UPDATES: Final = 500  # ShareCoordinatorConfig; 4.3 has it in its table
+_UPDATES: Final = 500  # ShareCoordinatorConfig; 4.3 has the range in its table
 _OVERRIDE: Final = re.compile(r"[^,]+:\s*[0-9]+\s*")
 
 
@@ -27,7 +27,7 @@ def _compression(value: str) -> str | None:
 
 def _with_classic(value: str) -> str | None:
     members = {member.strip() for member in value.split(",")}
-    return None if "classic" in members else "a list with classic in it"
+    return None if "classic" in members else "a list that contains classic"
 
 
 def _few_updates(value: str) -> str | None:
@@ -36,10 +36,10 @@ def _few_updates(value: str) -> str | None:
 
 def _overrides(value: str) -> str | None:
     fits = not value.strip() or all(_OVERRIDE.fullmatch(part) for part in value.split(","))
-    return None if fits else "addresses with numbers, for example 10.0.0.1:100,10.0.0.2:50"
+    return None if fits else "a list of addresses with numbers, for example 10.0.0.1:100,10.0.0.2:50"
 
 
-# What Kafka checks outside of its table, when KafkaConfig and LogConfig are made: value → what is allowed, None if it is fine.
+# What Kafka checks outside of its table, in KafkaConfig and LogConfig: value → what is allowed, None if the value is valid.
 _MORE: Final[Mapping[str, Callable[[str], str | None]]] = {
     "group.coordinator.rebalance.protocols": _with_classic,
     "log.cleaner.threads": _at_least(1),
@@ -54,18 +54,18 @@ _MORE: Final[Mapping[str, Callable[[str], str | None]]] = {
 
 
 def wrong_value(key: str, value: str, setting: SettingSpec) -> Iterator[SettingProblem]:
-    """What is wrong with a value; nothing if Kafka takes it."""
+    """The problem with a value; nothing if Kafka accepts it."""
     wanted = _wanted(value.strip(), setting)
     if wanted is None and key in _MORE:
         wanted = _MORE[key](value.strip())
     if wanted is not None:
         shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
-        said = "the value that it has" if setting.sensitive else f'"{shown}"'
-        yield SettingProblem(key, f"{key} cannot be {said}: Kafka takes {wanted}", f"set {key} to {wanted}")
+        said = "its current value" if setting.sensitive else f'"{shown}"'
+        yield SettingProblem(key, f"{key} cannot be {said}: Kafka accepts {wanted}", f"set {key} to {wanted}")
 
 
 def _wanted(value: str, setting: SettingSpec) -> str | None:
-    """What Kafka takes for a setting, in words; None if this value is such."""
+    """What Kafka accepts for a setting, in words; None if it accepts this value."""
     if setting.type in _BITS or setting.type == "double":
         return None if _fits(value, setting) else _numbers(value, setting)
     if setting.type == "boolean":
@@ -73,14 +73,14 @@ def _wanted(value: str, setting: SettingSpec) -> str | None:
     if setting.type == "list":
         return _list(value, setting)
     if setting.filled and not value:
-        return "a text that is not empty"
+        return "a non-empty string"
     if setting.type == "class":
         return None if _CLASS.fullmatch(value) else "the name of a Java class"
     return None if _is_allowed(value, setting) else _one_of(setting)
 
 
 def _fits(value: str, setting: SettingSpec) -> bool:
-    """Whether a text is a number within the bounds of the setting and of its type."""
+    """Whether a text is a number within the range of the setting and of its type."""
     if not (_DECIMAL if setting.type == "double" else _WHOLE).fullmatch(value):
         return False
     number: float = float(value.rstrip("dDfF")) if setting.type == "double" else int(value)
@@ -96,7 +96,7 @@ def _fits(value: str, setting: SettingSpec) -> bool:
 def _numbers(value: str, setting: SettingSpec) -> str:
     kind = "a number" if setting.type == "double" else "a whole number"
     least, most, bits = setting.least, setting.most, _BITS.get(setting.type)
-    if bits is not None and _WHOLE.fullmatch(value):  # a number, so the bounds are what it breaks
+    if bits is not None and _WHOLE.fullmatch(value):  # it is a number, so it is out of range
         least = -(2**bits) if least is None else least
         most = 2**bits - 1 if most is None else most
     if least is not None and most is not None:
@@ -109,11 +109,9 @@ def _numbers(value: str, setting: SettingSpec) -> str:
 def _list(value: str, setting: SettingSpec) -> str | None:
     members = [part.strip() for part in value.split(",")] if value else []
     if setting.filled and not members:
-        return (
-            f"at least one of {', '.join(setting.allowed)}" if setting.allowed else "a list that is not empty"
-        )
+        return f"at least one of {', '.join(setting.allowed)}" if setting.allowed else "a non-empty list"
     if any(not member for member in members):
-        return "a list without an empty member"
+        return "a list without empty elements"
     if all(_is_allowed(member, setting) for member in members):
         return None
     return f"a list of {', '.join(setting.allowed)}"

@@ -1,4 +1,4 @@
-"""The broker settings of each Kafka release that is supported: the tables under ``releases``, which ``tools/kafka_settings.py`` reads from its jars."""
+"""The broker settings of each supported Kafka release: the tables under ``releases``, which ``tools/kafka_settings.py`` reads from its jars."""
 
 import json
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ class SettingSpec:
     """One broker setting of one Kafka release.
 
     Attributes:
-        type: of Kafka's ConfigDef: boolean, class, double, int, list, long, password, short, string.
-        least, most: of a number, both allowed; None for no bound.
-        also: numbers outside of that which are allowed.
-        allowed: the only values of a string, or members of a list; empty for any.
-        any_case: whether they may be written in capitals or not.
-        filled: whether an empty text or list is refused.
-        default: as text; None where there is none.
-        update: ``read-only`` (at a start), ``per-broker`` or ``cluster-wide`` (while it runs).
+        type: type in Kafka's ConfigDef: boolean, class, double, int, list, long, password, short, string.
+        least, most: inclusive range of a number; None for no limit.
+        also: numbers outside of the range that are accepted.
+        allowed: the only values of a string, or elements of a list; empty for any.
+        any_case: whether those are case-insensitive.
+        filled: whether an empty text or list is rejected.
+        default: as text; None for none.
+        update: ``read-only`` (only at the start), ``per-broker`` or ``cluster-wide`` (at runtime).
         sensitive: whether the value must not be repeated anywhere.
-        internal: whether Kafka keeps it out of its own documentation.
+        internal: whether Kafka's documentation omits it.
     """
 
     type: str
@@ -42,12 +42,12 @@ class SettingSpec:
 
 @dataclass(frozen=True)
 class SettingProblem:
-    """One setting that Kafka would not use as it stands.
+    """One setting that Kafka would ignore or reject.
 
     Attributes:
         key: the setting.
         message: what is wrong, a clause that begins with the key.
-        way_out: what to write instead, a clause in the imperative.
+        way_out: what to set instead, a clause in the imperative.
     """
 
     key: str
@@ -57,7 +57,7 @@ class SettingProblem:
 
 @cache
 def known(version: str) -> Mapping[str, SettingSpec]:
-    """The settings of a release (``4.3.1``) by name; empty for one that is not supported."""
+    """The settings of a release (``4.3.1``) by name; empty for an unsupported release."""
     minor = ".".join(version.split(".")[:2])
     if minor not in versions.SUPPORTED:
         return {}

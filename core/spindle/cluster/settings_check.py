@@ -1,6 +1,6 @@
-"""Whether a configuration is one that a Kafka release would take.
+"""Whether a Kafka release accepts a configuration.
 
-Kafka ignores a key that it does not know, and does not start with a value that it cannot use. Both are said before anything is done.
+Kafka ignores a key that it does not know, and does not start with an invalid value. Spindle reports both before it changes anything.
 """
 
 import difflib
@@ -13,12 +13,12 @@ from spindle.cluster.setting_values import wrong_value
 from spindle.cluster.settings import SettingProblem, known
 from spindle.cluster.settings_together import impossible
 
-_LONGEST: Final = 128  # letters of a key that are compared: nobody bounds a key's length
-_NEAR: Final = 0.6  # of difflib's ratio: worth naming as what may have been meant
-_GUESSED: Final = 16  # unknown keys of one place for which the nearest is looked for, which takes a while: all clusters wait for one spec to be checked
-# So near to one that Kafka knows that it is taken for a slip even where a class of the user's may read settings of its own.
+_LONGEST: Final = 128  # characters of a key that are compared, because its length is not limited
+_NEAR: Final = 0.6  # minimum of difflib's ratio for a suggestion
+_GUESSED: Final = 16  # unknown keys per place that get a suggestion: the search delays all clusters
+# So close to a known key that it counts as a typo even if a custom class could read settings of its own.
 _SLIP: Final = 0.9
-# Settings that load a class and hand it everything that the file says.
+# Settings that load a class and pass the whole configuration to it.
 _LOADERS: Final = (
     "alter.config.policy.class.name",
     "client.quota.callback.class",
@@ -31,23 +31,24 @@ _LOADERS: Final = (
     "remote.log.storage.manager.class.name",
     "replica.selector.class",
 )
-# Passed on to what Kafka itself brings: config providers, its JMX reporter and its CSV reporter.
+# Passed on to classes of Kafka itself: config providers, its JMX reporter and its CSV reporter.
 _PASSED_ON: Final = ("config.providers.", "metrics.jmx.", "kafka.csv.metrics.")
-# Settings whose value is the beginning of further keys.
+# Settings whose value is the prefix of further keys.
 _PREFIXES: Final = ("remote.log.metadata.manager.impl.prefix", "remote.log.storage.manager.impl.prefix")
 
 
 def problems(
     settings: Mapping[str, str], version: str, around: Mapping[str, str] | None = None
 ) -> tuple[SettingProblem, ...]:
-    """What of a user's settings a Kafka release would ignore or refuse, by key; empty if it takes them all.
+    """The user's settings that a Kafka release would ignore or reject, by key; empty if it accepts them all.
 
-    Nothing is said about a release that is not supported: that it is not is said elsewhere.
+    An unsupported release gives no problems here; `spindle.cluster.versions` reports it.
 
     Args:
-        settings: the user's, of the cluster or of a pool.
+        settings: the user's settings, of the cluster or of a pool.
         version: the release.
-        around: the whole configuration that these become part of: classes that it loads, what must fit together. None for only these.
+        around: the whole configuration that these are part of, for the classes that it loads and for settings that depend on each other; None
+            for only these.
     """
     whole = {**(around or {}), **settings}
     return _problems(tuple(sorted(settings.items())), version, tuple(sorted(whole.items())))
@@ -70,18 +71,18 @@ def _problems(
         elif not _provided(value, everything):
             found += wrong_value(key, value, setting)
     if found:
-        return tuple(found)  # what cannot be read cannot be compared either
+        return tuple(found)  # settings that depend on each other are only compared when each is valid
     return tuple(impossible(dict(settings), everything, table))
 
 
 def _provided(value: str, whole: Mapping[str, str]) -> bool:
-    """Whether a value is looked up by a config provider when Kafka starts."""
+    """Whether a config provider supplies the value when Kafka starts."""
     return "${" in value and bool(whole.get("config.providers", "").strip())
 
 
 @lru_cache(maxsize=1024)
 def _nearest(key: str, version: str, cutoff: float) -> tuple[str, ...]:
-    """The setting that a key is nearest to, if any is near."""
+    """The most similar setting, if any is similar enough."""
     documented = [name for name, of in known(version).items() if not of.internal]
     return tuple(difflib.get_close_matches(key, documented, 1, cutoff))
 
@@ -98,12 +99,12 @@ def _unknown(key: str, whole: Mapping[str, str], version: str, *, guess: bool) -
     elsewhere = [minor for minor in versions.SUPPORTED if key in known(minor)]
     message = f"{key} is not a setting of Kafka {version}"
     if elsewhere:
-        message += f", it is one of {' and '.join(elsewhere)}"
+        message += f"; it is one of {' and '.join(elsewhere)}"
     elif near:
-        message += f"; the nearest one is {near[0]}"
+        message += f"; the most similar one is {near[0]}"
     instead = f"use {near[0]} or remove {key}" if near and not elsewhere else f"remove {key}"
     yield SettingProblem(
         key,
         message,
-        f"{instead}; a setting of a custom class is accepted together with the setting that loads the class, for example metric.reporters",
+        f"{instead}; a setting of a custom class is accepted only together with the setting that loads the class, for example metric.reporters",
     )

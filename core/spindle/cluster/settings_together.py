@@ -1,4 +1,4 @@
-"""Settings that Kafka takes each by itself and refuses together (KafkaConfig.validateValues, GroupCoordinatorConfig, ShareGroupConfig, LogConfig)."""
+"""Settings that Kafka rejects in combination (KafkaConfig.validateValues, GroupCoordinatorConfig, ShareGroupConfig, LogConfig)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -35,7 +35,7 @@ def _between(least: str, value: str, most: str) -> Iterator[tuple[str, str]]:
     yield from ((least, value), (value, most), (least, most))
 
 
-# (a, b): a may not be above b.
+# (a, b): a must not be above b.
 _NOT_ABOVE: Final = (
     *_groups(),
     ("group.share.max.size", "group.share.max.share.sessions"),
@@ -54,7 +54,7 @@ _BELOW: Final = tuple(
 
 
 class _Values:
-    """What holds once a node has started: what is written, else Kafka's default."""
+    """The values at a node's start: from the configuration, otherwise Kafka's defaults."""
 
     def __init__(self, written: Mapping[str, str], table: Mapping[str, SettingSpec]) -> None:
         self._written = written
@@ -64,14 +64,14 @@ class _Values:
         return key in self._table
 
     def first(self, *keys: str) -> str | None:
-        """The first of several settings for one thing that is written: the one that Kafka goes by."""
+        """The first of several settings for the same thing that is configured: the one that Kafka uses."""
         return next((key for key in keys if key in self._written), None)
 
     def text(self, key: str) -> str:
         return self._written.get(key, self._table[key].default or "").strip()
 
     def number(self, key: str) -> int | None:
-        """None where it is not a whole number: left to a config provider, or refused already elsewhere."""
+        """None if it is not a whole number: a config provider supplies it, or another check rejects it."""
         try:
             return int(self.text(key))
         except ValueError:
@@ -81,7 +81,7 @@ class _Values:
 def impossible(
     asked: Mapping[str, str], whole: Mapping[str, str], table: Mapping[str, SettingSpec]
 ) -> Iterator[SettingProblem]:
-    """What does not fit together of a whole configuration, of which these settings are the user's; each is right by itself."""
+    """The invalid combinations in a whole configuration; ``asked`` are the user's settings, each of them valid by itself."""
     values = _Values(whole, table)
     for low, high in (*_NOT_ABOVE, *_BELOW):
         if low in values and high in values and (low in asked or high in asked):
@@ -100,8 +100,8 @@ def _ordered(asked: Mapping[str, str], values: _Values, low: str, high: str) -> 
             low,
             high,
             f"{low} ({small}) is not below {high} ({large})",
-            "to less than that",
-            "to more than that",
+            f"below {large}",
+            f"above {small}",
         )
     else:
         yield _clash(
@@ -109,15 +109,15 @@ def _ordered(asked: Mapping[str, str], values: _Values, low: str, high: str) -> 
             low,
             high,
             f"{low} ({small}) is above {high} ({large})",
-            "to that or less",
-            "to that or more",
+            f"to {large} or less",
+            f"to {small} or more",
         )
 
 
 def _clash(asked: Mapping[str, str], low: str, high: str, what: str, less: str, more: str) -> SettingProblem:
     key = low if low in asked else high
     return SettingProblem(
-        key, f"{what}, and Kafka does not start with that", f"set {low} {less}, or {high} {more}"
+        key, f"{what}, and Kafka does not start with these values", f"set {low} {less}, or {high} {more}"
     )
 
 
@@ -130,8 +130,8 @@ def _idle(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]
             delay,
             idle,
             f"{delay} ({small}) is not below {idle} ({large})",
-            "to less than that",
-            "to more than that",
+            f"below {large}",
+            f"above {small}",
         )
 
 
@@ -144,8 +144,8 @@ def _queue(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem
             request,
             queue,
             f"{queue} ({large}) is below {request} ({small})",
-            "to that or less",
-            "to that or more, or to -1",
+            f"to {large} or less",
+            f"to {small} or more, or to -1",
         )
 
 
@@ -154,8 +154,8 @@ def _per_ip(_asked: Mapping[str, str], values: _Values) -> Iterator[SettingProbl
     if values.number(key) == 0 and not values.text(overrides):
         yield SettingProblem(
             key,
-            f"{key} is 0 without {overrides}, so no client could connect",
-            f"set {key} to 1 or more, or {overrides} too",
+            f"{key} is 0 and {overrides} is empty, so no client could connect",
+            f"set {key} to 1 or more, or set {overrides} as well",
         )
 
 
@@ -164,11 +164,11 @@ def _cleaner(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProbl
     count, size = values.number(threads), values.number(buffer)
     if count is not None and size is not None and count > 0 and size // count <= _MIB:
         key = buffer if buffer in asked else threads
-        what = f"{buffer} ({size}) is not more than {_MIB} for each of {count} {threads}"
+        what = f"{buffer} ({size}) must be more than {_MIB} for each of {count} {threads}"
         yield SettingProblem(
             key,
-            f"{what}, and Kafka does not start with that",
-            f"set {buffer} to {count * (_MIB + 1)} or more, or {threads} to fewer",
+            f"{what}; otherwise Kafka does not start",
+            f"set {buffer} to {count * (_MIB + 1)} or more, or reduce {threads}",
         )
 
 
@@ -177,13 +177,13 @@ def _retention(_asked: Mapping[str, str], values: _Values) -> Iterator[SettingPr
     if key is not None and values.number(key) == 0:
         yield SettingProblem(
             key,
-            f"{key} cannot be 0: Kafka takes -1 for no limit, or 1 or more",
+            f"{key} cannot be 0: Kafka accepts -1 for no limit, or 1 or more",
             f"set {key} to -1, or to 1 or more",
         )
 
 
 def _local(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
-    """With tiered storage, what stays on the disks is a part of what is kept at all; -2 stands for all of it."""
+    """With tiered storage, the local retention must not exceed the total retention; -2 stands for the same as the total."""
     if values.text("remote.log.storage.system.enable").lower() != "true":
         return
     times = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
@@ -203,10 +203,10 @@ def _local(asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem
 
 
 def _flush(_asked: Mapping[str, str], values: _Values) -> Iterator[SettingProblem]:
-    """How often a log is flushed, if nothing else says it, is how often Kafka looks."""
+    """Without a flush interval, Kafka uses the interval of its flush scheduler."""
     key = "log.flush.scheduler.interval.ms"
     number = values.number(key)
     if values.first("log.flush.interval.ms", key) == key and number is not None and number < 0:
         yield SettingProblem(
-            key, f"{key} cannot be {number}: Kafka takes 0 or more", f"set {key} to 0 or more"
+            key, f"{key} cannot be {number}: Kafka accepts 0 or more", f"set {key} to 0 or more"
         )

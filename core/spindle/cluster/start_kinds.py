@@ -1,4 +1,4 @@
-"""How a broker was stopped before it starts, as far as that shows in its log dirs."""
+"""How a broker was stopped before its start, as far as its log dirs show that."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""What Kafka itself says of a cluster, as one immutable snapshot.
+"""The state of a cluster as Kafka reports it, as one immutable snapshot.
 
-Anything that could not be read is None, never an empty value: unknown is not absent (rule 8).
+What could not be read is None, never an empty value: "unknown is not absent" (`docs/safety.md`, rule 8).
 """
 
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ RETENTION_MS: Final = "retention.ms"
 RETENTION_BYTES: Final = "retention.bytes"
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 CLEANUP_POLICY: Final = "cleanup.policy"
-PRODUCER_RATE: Final = "producer_byte_rate"  # of the quota for users that have none of their own
-DEFAULT_USERS: Final = ("quota", "users")  # that quota's place among the settings
+PRODUCER_RATE: Final = "producer_byte_rate"  # of the default quota, for users without a quota of their own
+DEFAULT_USERS: Final = ("quota", "users")  # key of that quota among the settings
 
-CORDON_LEVEL: Final = 30  # of metadata.version, from which on there is a cordon: 4.3-IV0
+CORDON_LEVEL: Final = 30  # first metadata.version with cordons: 4.3-IV0
 STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
 
-# The dynamic configs that Spindle changes, and so has to know.
+# The dynamic configs that Spindle changes, and so must know.
 TOPIC_SETTINGS: Final = (
     LEADER_REPLICAS,
     FOLLOWER_REPLICAS,
@@ -44,9 +44,9 @@ class Partition:
 
     Attributes:
         replicas: the recorded assignment, preferred leader first; includes ``adding`` and ``removing``.
-        elr: eligible leader replicas (KIP-966); None where the broker did not say.
+        elr: eligible leader replicas (KIP-966); None if the broker did not report them.
         leader: broker id, or None while there is no leader.
-        recorded_rf: size of the assignment that the topic was given or last reassigned to.
+        recorded_rf: size of the assignment at the topic's creation or at its last reassignment.
     """
 
     topic: str
@@ -60,12 +60,12 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """``topic-partition``, as Kafka's log folders are called."""
+        """``topic-partition``, as Kafka names a log's directory."""
         return f"{self.topic}-{self.index}"
 
     @property
     def recorded_rf(self) -> int:
-        """Replication factor that the partition is meant to have."""
+        """The intended replication factor of the partition."""
         return len(set(self.replicas) - set(self.adding)) if self.adding else len(self.replicas)
 
 
@@ -89,7 +89,7 @@ class LogDir:
 
     @property
     def other_bytes(self) -> int:
-        """Bytes that are in use and no replica's, what is still to be deleted among them; 0 where nobody knows."""
+        """Used bytes that belong to no replica, including logs that Kafka has yet to delete; 0 if that is not known."""
         if self.total_bytes is None or self.usable_bytes is None:
             return 0
         return max(0, self.total_bytes - self.usable_bytes - sum(self.replicas.values()))
@@ -100,8 +100,8 @@ class Broker:
     """One broker.
 
     Attributes:
-        fenced: True while registered and fenced; None where the controller did not say.
-        log_dirs: None if the broker could not be asked.
+        fenced: True while registered and fenced; None if the controller did not report it.
+        log_dirs: None if the broker could not be queried.
     """
 
     id: int
@@ -112,12 +112,12 @@ class Broker:
 
 @dataclass(frozen=True)
 class Voter:
-    """A replica of the metadata log as the quorum's leader describes it (DescribeQuorum): a voter, or one that only reads along.
+    """A replica of the metadata log as the quorum's leader describes it (DescribeQuorum): a voter or an observer.
 
     Attributes:
-        directory_id: as Kafka writes it; of voters of a static quorum 22 times ``A``.
-        caught_up: whether its log end is near the leader's; None where not known.
-        lag: records of the leader's log that it lacks; None where not known.
+        directory_id: in Kafka's notation; of voters of a static quorum 22 times ``A``.
+        caught_up: whether its log end is near the leader's; None if not known.
+        lag: records of the leader's log that it lacks; None if not known.
     """
 
     id: int
@@ -131,7 +131,7 @@ class Quorum:
     """The controller quorum (KIP-853).
 
     Attributes:
-        observers: brokers, and controllers that are no voters; who has not read for five minutes is not among them.
+        observers: brokers, and controllers that are not voters; without those that have not fetched for five minutes.
     """
 
     leader: int
@@ -141,24 +141,24 @@ class Quorum:
 
 @dataclass(frozen=True)
 class KafkaView:
-    """One look at Kafka.
+    """One observation of Kafka.
 
     Attributes:
-        error: why Kafka could not be asked at all, else None. With an error everything else is None.
+        error: why Kafka could not be queried at all; None if it could. With an error, everything else is None.
         brokers: registered brokers by id; None if unknown.
-        partitions: every partition of every topic, internal ones too; None if unknown.
+        partitions: every partition of every topic, including internal ones; None if unknown.
         min_isr: topic → its effective min.insync.replicas; None if unknown.
         metadata_version: the finalized metadata.version level, None if unknown.
-        features: every finalized feature and its level (one at level 0 is missing), metadata.version too; None if unknown.
-        settings: (``"topic"`` or ``"broker"``, its name or id in digits) → the keys of `TOPIC_SETTINGS` or
-            `BROKER_SETTINGS` that are set dynamically on that very topic or broker, with their values. One that could
-            not be asked is missing; one that has none of them set is there and empty. None if none could be asked.
-            Under `DEFAULT_USERS` stands the quota of users that have none of their own, as `PRODUCER_RATE`.
-        topics: topic → what holds for it of retention, size of messages and clean-up, wherever it is set; None if unknown.
-        standing: broker id → those of the settings that a running broker takes, and where each is set; one that could not be asked
+        features: every finalized feature and its level (one at level 0 is missing), including metadata.version; None if unknown.
+        settings: (``"topic"`` or ``"broker"``, its name or its id in digits) → the keys of `TOPIC_SETTINGS` or
+            `BROKER_SETTINGS` that are set dynamically on exactly that topic or broker, with their values. One that could
+            not be queried is missing; one without any of them is present and empty. None if none could be queried.
+            `DEFAULT_USERS` has the default quota of users without one of their own, as `PRODUCER_RATE`.
+        topics: topic → its effective retention, message size and cleanup settings, wherever they are set; None if unknown.
+        standing: broker id → its values of the settings that a running broker accepts, and where each is set; a broker that could not be queried
             is missing.
-        users: name → what each of the users has that were asked about, and it alone; None if unknown or nobody asked.
-        agents: principal → what each agent has of the rights that agents get; None if unknown.
+        users: name → ACLs, credentials and quotas of each of the requested users only; None if unknown or not requested.
+        agents: principal → each agent's ACLs, of those that agents get; None if unknown.
     """
 
     error: str | None = None

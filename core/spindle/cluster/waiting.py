@@ -1,26 +1,26 @@
-"""Why an action is held back: what a safety predicate answers, and what ``status.waiting`` shows."""
+"""Why an action is held back: the result of safety predicates, and the entries of ``status.waiting``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-_NAMED = 5  # objects that a message names before it only counts
+_NAMED = 5  # objects that a message names before it only gives their number
 
 
 @dataclass(frozen=True)
 class Waiting:
     """An action that must not happen now, with the reason and what unblocks it.
 
-    A predicate returns one without ``action`` and ``object`` (`refused`); the step that asked fills them in (`of`).
+    A predicate returns one without ``action`` and ``object`` (`refused`); the caller fills them in (`of`).
 
     Attributes:
-        action: what would be done, CamelCase (``CreatePod``, ``Format``, …).
-        object: what it regards, ``Kind/name``.
-        reason: why not, CamelCase, stable, documented in ``docs/reference/reasons.md``.
-        message: one or two sentences, with a few of the objects by name and the count of all.
+        action: the action that waits, CamelCase (``CreatePod``, ``Format``, …).
+        object: the object of the action, ``Kind/name``.
+        reason: why, CamelCase, stable, documented in ``docs/reference/reasons.md``.
+        message: one or two sentences, with the names of a few objects and the number of all.
         unblocked_by: what a user can do about it, or what Spindle waits for.
-        quiet: part of every normal start; shown in the status, but no event.
-        rule: number of the safety rule (``docs/safety.md``); None where no rule forbids it but it is impossible (no room, no zones).
-        objects: all objects in question (partitions, nodes, brokers), sorted.
+        quiet: whether it is part of every normal start; then it is shown in the status but causes no event.
+        rule: number of the safety rule (``docs/safety.md``); None if no rule forbids the action but it is impossible (no space, no zones).
+        objects: all affected objects (partitions, nodes, brokers), sorted.
     """
 
     action: str
@@ -36,12 +36,12 @@ class Waiting:
     def refused(
         cls, *, rule: int | None, reason: str, message: str, unblocked_by: str, objects: tuple[str, ...] = ()
     ) -> "Waiting":
-        """What a predicate answers; it does not know for which action it was asked."""
+        """A predicate's result; the predicate does not know for which action it was called."""
         return cls("", "", reason, message, unblocked_by, rule=rule, objects=objects)
 
     @classmethod
     def of(cls, action: str, thing: str, refused: "Waiting") -> "Waiting":
-        """The answer of a predicate, for one action on one object."""
+        """The predicate's result for one action on one object."""
         return replace(refused, action=action, object=thing)
 
     @property
@@ -51,17 +51,17 @@ class Waiting:
 
     @property
     def order(self) -> tuple[bool, str, str, str]:
-        """By what entries are sorted where they are shown: those that need attention first."""
+        """Sort key of the entries where they are shown: those that need attention first."""
         return (self.quiet, self.object, self.action, self.reason)
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes two of them the same one over time."""
+        """What identifies the same entry over time."""
         return (self.action, self.object, self.reason)
 
 
 def some(things: Sequence[str], limit: int = _NAMED) -> str:
-    """The first few of many, and how many more there are: ``a, b, c and 197 more``."""
+    """The first few of many, and the number of the others: ``a, b, c and 197 more``."""
     if len(things) <= limit:
         return ", ".join(things)
     return f"{', '.join(things[:limit])} and {len(things) - limit} more"

@@ -60,14 +60,14 @@ class Found:
         readonly: whether the file system is mounted read-only.
         source, device: of the mount, from mountinfo: ``/dev/sdb1`` or a directory; ``8:17``.
         total_bytes, used_bytes: of the file system.
-        identity, pending: from our identity file, and from the file that marks a format that Kafka's own tool still has
+        identity, pending: from Spindle's identity file, and from the file that marks a format that Kafka's own tool still has
             to do.
         meta: from ``meta.properties``.
         garbled: which file cannot be parsed, and why; None if none.
         partitions: whether the log dir holds anything but ``meta.properties``.
-        strangers: names at the volume's root that belong neither to us nor to the file system.
+        strangers: names at the volume's root that belong neither to Spindle nor to the file system.
         replicas: number of replicas in the log dir, including partially moved ones.
-        log_dirs: the list of its broker's log dirs, from our identity file.
+        log_dirs: the list of its broker's log dirs, from Spindle's identity file.
     """
 
     mounted: bool

@@ -72,8 +72,8 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 BY_KAFKA: Final = ("LogDirOffline", "OfflineFull")
 BY_PROBE: Final = ("ProbeError", "WrongData")
-# A device that keeps completing writes is slow, not hung: our write is queued. No completed write for half of the time is
-# sufficient evidence and does not delay the verdict; if that is not known, our write has to be pending for 1.5 times as long. A write
+# A device that keeps completing writes is slow, not hung: the probe's write is queued. No completed write for half of the time is
+# sufficient evidence and does not delay the verdict; if that is not known, the write must be pending for 1.5 times as long. A write
 # that is pending for three times as long hangs, whatever else the device does.
 _QUIET: Final = 0.5
 _UNKNOWN: Final = 1.5

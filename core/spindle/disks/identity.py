@@ -1,4 +1,4 @@
-"""The identity of a disk: our identity file at the volume's root, and Kafka's ``meta.properties`` in the log dir."""
+"""The identity of a disk: Spindle's identity file at the volume's root, and Kafka's ``meta.properties`` in the log dir."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ _LOG_DIRS: Final = "logDirs"
 
 @dataclass(frozen=True)
 class Identity:
-    """Content of our identity file: the cluster, node and disk that the disk belongs to."""
+    """Content of Spindle's identity file: the cluster, node and disk that the disk belongs to."""
 
     cluster_id: str
     node_id: int
@@ -55,7 +55,7 @@ def parse_identity(text: str) -> Identity:
     """Parse an identity file.
 
     Raises:
-        ValueError: it is not one of ours, or is truncated.
+        ValueError: it is not one of Spindle's, or is truncated.
     """
     try:
         document = json.loads(text)

@@ -59,7 +59,7 @@ class DiskFacts:
         new_disk: whether a blank disk that is not the previous one is in the slot.
         backfilled: whether the moves that backfill a new disk are done.
         cordon_requested, drain_requested: by the user.
-        usage_high: whether its usage has reached the level Cordon.
+        backfilling: whether its usage has reached the level Cordon.
         removing: whether the spec no longer has this disk.
         scaling_in: whether the spec no longer has its whole broker.
         released: whether its claim is deleted, so that its entry can be removed.
@@ -77,7 +77,7 @@ class DiskFacts:
     backfilled: bool = False
     cordon_requested: bool = False
     drain_requested: bool = False
-    usage_high: bool = False
+    backfilling: bool = False
     removing: bool = False
     scaling_in: bool = False
     released: bool = False
@@ -102,9 +102,9 @@ TRIGGERS: Final[Mapping[str, Test]] = {
     "in use": lambda f: f.in_use and not f.health.surely_bad,
     "new and in use": lambda f: (f.added or f.joining) and f.in_use and not f.health.surely_bad,
     "cordon requested": lambda f: f.cordon_requested,
-    "usage high": lambda f: f.usage_high,
+    "usage high": lambda f: f.backfilling,
     "slow": lambda f: f.slow,
-    "cause resolved": lambda f: f.health.well and not (f.cordon_requested or f.usage_high or f.slow),
+    "cause resolved": lambda f: f.health.well and not (f.cordon_requested or f.backfilling or f.slow),
     "failed": lambda f: f.health.surely_bad,
     # A new disk that is not mounted yet, or is not the right one, has not failed; nor has one that no pod uses yet.
     "unusable": lambda f: (

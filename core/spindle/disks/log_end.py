@@ -51,7 +51,7 @@ def last_batch(read: Read, size: int, base: int, start: int) -> tuple[int, int] 
         start: position of a batch; 0, or the result of `last_entry`.
 
     Returns:
-        (`NO_EPOCH`, ``base``) for a segment without batches; None if no batch of magic 2 begins at ``start``, or there are too many.
+        (`NO_EPOCH`, ``base``) for a segment without batches; None if no batch of magic 2 starts at ``start``, or there are too many.
     """
     epoch, end, at = NO_EPOCH, base, start
     for _ in range(_MOST_BATCHES):

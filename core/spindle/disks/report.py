@@ -48,7 +48,7 @@ def render(entries: Sequence[Entry], log_dirs: DirList = NO_LIST, nonce: str | N
 def parse(text: str) -> dict[str, dict[str, Any]]:
     """Disk name → its entry.
 
-    The report stands in the status of a pod, which the kubelet writes: a compromised node can write anything there. One malformed value
+    The report is part of the status of a pod, which the kubelet writes: a compromised node can write anything there. One malformed value
     makes the whole report unreadable, so that it cannot end the pass of a cluster whose other nodes are sound. Long texts are cut.
 
     Raises:
@@ -68,10 +68,10 @@ def _checked(entry: Entry) -> dict[str, Any]:
             continue
         if key in _TEXTS:
             if not isinstance(value, str):
-                raise ValueError(f"{key} of a disk is no text")
+                raise ValueError(f"{key} of a disk is not a string")
             checked[key] = clipped(value)
         elif key in _NUMBERS and (type(value) is not int or not 0 <= value <= _MOST_BYTES):
-            raise ValueError(f"{key} of a disk is no number of bytes or replicas")
+            raise ValueError(f"{key} of a disk is not a number of bytes or replicas")
     return checked
 
 

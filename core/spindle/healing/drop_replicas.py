@@ -24,7 +24,7 @@ INSUFFICIENT_IN_SYNC: Final = "InsufficientInSyncReplicas"
 class ReplicaDrops:
     """The replicas to drop: all of a disk or none."""
 
-    dropped: tuple[DroppedReplica, ...] = ()
+    shrunk: tuple[DroppedReplica, ...] = ()
     refusal: Waiting | None = None
 
 

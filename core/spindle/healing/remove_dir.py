@@ -10,7 +10,7 @@ def may_remove_dir(
     replica_index: ReplicaIndex,
     broker: int,
     path: str,
-    accepted: Collection[Key] = (),
+    given_up: Collection[Key] = (),
     owed: Collection[Key] = (),
 ) -> Waiting | None:
     """Whether a dir may be removed from a broker's ``log.dirs``: None for yes.
@@ -19,7 +19,7 @@ def may_remove_dir(
         replica_index: the current state of Kafka.
         broker: the broker of the dir.
         path: of the dir.
-        accepted: replicas without another copy whose loss the user accepted: they do not hold back the removal.
+        given_up: replicas without another copy whose loss the user accepted: they do not hold back the removal.
         owed: partitions with a move to this dir in progress.
     """
     standing = replica_index.on(broker, path)
@@ -30,7 +30,7 @@ def may_remove_dir(
             message=f"Spindle does not know which replicas are on {path} of broker {broker}, because the broker does not answer.",
             unblocked_by=f"Nothing to do: Spindle continues when broker {broker} answers again.",
         )
-    left = (standing | frozenset(owed)) - frozenset(accepted)
+    left = (standing | frozenset(owed)) - frozenset(given_up)
     if not left:
         return None
     return Waiting.refused(

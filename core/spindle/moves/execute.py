@@ -54,7 +54,7 @@ def execute(
     wanted: Sequence[Move],
     limits: Limits,
     *,
-    drops: Sequence[DroppedReplica] = (),
+    shrinks: Sequence[DroppedReplica] = (),
     lost: AbstractSet[int] = frozenset(),
     settings: Mapping[SettingKey, str] | None = None,
     closed: AbstractSet[tuple[int, str]] = frozenset(),
@@ -64,30 +64,30 @@ def execute(
     withdrawn: AbstractSet[PartitionKey] = frozenset(),
     leaders: Mapping[PartitionKey, int] | None = None,
 ) -> StepResult:
-    """Verify what is in motion, begin what may begin, and keep Kafka's settings as both need them.
+    """Verify the moves in progress, start the moves that may start, and adjust Kafka's settings to them.
 
-    Whatever of Kafka is not known (``None`` in the view) permits nothing new and proves nothing done.
+    What is not known of Kafka (``None`` in the view) permits no new move and completes none.
 
     Args:
-        view: one look at Kafka.
-        journal: what is in motion by our own record.
-        wanted: moves in the order in which they are to begin. What is in the journal already need not be among them.
+        view: one observation of Kafka.
+        journal: the moves in progress, as recorded.
+        wanted: moves in the order in which they should start. Those in the journal may be left out.
         limits: budgets.
-        drops: replicas on dead dirs that are to leave their assignment now; the caller has asked rule 5 about this very view.
-            They are noted in the journal first and stay there until a move without a source (the way back) has landed, or
-            the replica is in sync on that broker again.
-        lost: brokers that are not waited for any longer; moves to them are given up.
-        settings: other dynamic configs that are to stand for as long as they are asked for ((kind, name, key) → value; a list such as
-            ``cordoned.log.dirs`` is joined with the user's own), recorded and put back like the throttles. An empty value asks for none, and
-            for what is there to be looked at (a cordon of a dir that its broker does not have).
-        closed: (broker, path) of dirs that are to take nothing, though Kafka knows nothing of that: bad ones, ones to be emptied.
-        bad: those of `closed` whose disk is bad, so that what stands there counts as no live replica (rule 3).
-        leads: who is to lead for as long as it is asked for; see `spindle.moves.leadership`.
-        signals: the time, what disks feel, what agents gave up.
-        withdrawn: partitions whose moves in the journal nobody wants any more: what is being copied is given up.
-        leaders: who is to be the preferred leader from now on; nothing of it is put back.
+        shrinks: replicas on dead dirs to drop from their assignments now; the caller has checked "no log dir removed with replicas on it"
+            (`docs/safety.md`, rule 5) for this view. They are recorded in the journal before that, and stay there until a move without a source
+            (the restore) has landed, or the replica is in sync on that broker again.
+        lost: brokers that are lost; moves to them are abandoned.
+        settings: other dynamic configs that should be set for as long as they are requested ((kind, name, key) → value; a list such as
+            ``cordoned.log.dirs`` is merged with the user's). They are recorded and restored like throttles. An empty value requests nothing,
+            except that the current value is checked (for a cordon of a dir that its broker does not have).
+        closed: (broker, path) of dirs that accept no replicas although Kafka would allow it: bad ones, and ones to be emptied.
+        bad: those of `closed` whose disk is bad, so that the replicas on them do not count as live ("no rack lost", `docs/safety.md`, rule 3).
+        leads: temporary preferred leaders; see `spindle.moves.leadership`.
+        signals: the time, the load of the disks, moves that failed on agents.
+        withdrawn: partitions whose recorded moves are not wanted any more: their copies are cancelled.
+        leaders: permanent preferred leaders; they are not restored.
     """
-    if journal == Journal() and not (wanted or drops or settings or leads or leaders):
+    if journal == Journal() and not (wanted or shrinks or settings or leads or leaders):
         return StepResult(journal)
     look = KafkaIndex(view, closed, bad)
     if look.unknown:
@@ -97,7 +97,7 @@ def execute(
             agent_moves=journal.within(),
         )
     step = _Step(look, journal, limits, lost, signals, withdrawn)
-    return step.run(wanted, drops, settings or {}, leads or {}, leaders or {})
+    return step.run(wanted, shrinks, settings or {}, leads or {}, leaders or {})
 
 
 def why_not(
@@ -111,9 +111,9 @@ def why_not(
     bad: AbstractSet[tuple[int, str]] = frozenset(),
     signals: MoveSignals = _NONE,
 ) -> dict[PartitionKey, Waiting]:
-    """Why `execute` would not begin moves, each asked for alone: by partition; those that it would begin are left out.
+    """Why `execute` would not start moves, each considered alone: by partition; moves that it would start are left out.
 
-    For whoever has another remedy where a move cannot be had. The arguments are those of `execute`.
+    For callers that have another remedy for a move that is impossible. The arguments are those of `execute`.
     """
     look = KafkaIndex(view, closed, bad)
     if look.unknown:
@@ -125,15 +125,15 @@ def why_not(
 
 
 def cleanup(view: KafkaView, journal: Journal) -> StepResult:
-    """Before the cluster goes: cancel what is in motion, put back every setting.
+    """Before the deletion of the cluster: cancel all moves and restore every setting.
 
-    Done when the outcome's journal has neither moves nor settings. Replicas that were taken away stay on record: their
-    assignment cannot be put back here. A reassignment that Kafka would not take back is not asked about, and is among the refusals: an order that
-    is turned down ends a pass, and no setting would be put back behind it.
+    It is done when the result's journal has neither moves nor settings. Dropped replicas stay in the journal: their
+    assignment cannot be restored here. A reassignment that Kafka would refuse to cancel is reported in the refusals and not requested, because
+    a rejected request ends the pass, and the settings after it would not be restored.
 
     Args:
-        view: one look at Kafka.
-        journal: what is on record.
+        view: one observation of Kafka.
+        journal: the current journal.
     """
     look = KafkaIndex(view)
     if look.unknown:
@@ -163,7 +163,7 @@ def cleanup(view: KafkaView, journal: Journal) -> StepResult:
 
 
 class _Step:
-    """One step, while it is being worked out."""
+    """State of one step while it is computed."""
 
     def __init__(
         self,
@@ -185,27 +185,27 @@ class _Step:
         self.refusals: list[RefusedMove] = []
         self.landed: list[Move] = []
         self.found: list[FoundMove] = []  # what stays in the journal, in its order
-        self.dropped = {entry.id: entry for entry in journal.dropped}
-        self.leaving: set[tuple[str, int]] = set()  # what leaves its assignment in this step
-        # A replica that goes where another one stood takes its place in the order of before, whoever leads for a while.
+        self.shrunk = {entry.id: entry for entry in journal.dropped}
+        self.leaving: set[tuple[str, int]] = set()  # partitions that lose a replica in this step
+        # A move keeps the source's position in the order of replicas from before a temporary change of leaders.
         self.before = {entry.key: entry.before for entry in journal.leadership}
         self.before |= {move.key: move.before for move in journal.moves if move.before}
 
     def run(
         self,
         wanted: Sequence[Move],
-        drops: Sequence[DroppedReplica],
+        shrinks: Sequence[DroppedReplica],
         settings: Mapping[SettingKey, str],
         leads: Leads,
         leaders: Mapping[PartitionKey, int],
     ) -> StepResult:
         stalled = self.verify()
-        removals = self.remove_replicas(drops)
+        removals = self.remove_replicas(shrinks)
         busy = {found.move.key for found in self.found} | {move.key for move in stalled} | self.leaving
         ordered = reconcile_leadership(
             self.look, self.journal.leadership, leads, busy, self.limits.moves_in_all
         )
-        # Who leads is settled first; what is to be moved goes on in the next step.
+        # Leadership is changed first; moves of these partitions continue in the next step.
         turned = {
             (topic, index)
             for i in ordered.intents
@@ -220,7 +220,7 @@ class _Step:
         rates = Rates(self.look, self.journal, self.limits, self.short, self.signals, moving)
         desired = {**throttles(self.look, moving, rates.of), **settings}
         standing, configures = settle(self.look, self.journal.settings, desired)
-        dropped = tuple(self.dropped[key] for key in sorted(self.dropped))
+        dropped = tuple(self.shrunk[key] for key in sorted(self.shrunk))
         steered = rates.steered if standing else 0.0
         left = self.cleanup.standing()
         for_good = set_preferred_leaders(
@@ -256,10 +256,10 @@ class _Step:
             slowed=frozenset(self.short.below),
         )
 
-    # What is in motion
+    # Moves in progress
 
     def verify(self) -> list[Move]:
-        """Look for every move of the journal. Returns those that could be begun again."""
+        """Check every move of the journal. Returns those that could be started again."""
         stalled: list[Move] = []
         for move in self.journal.moves:
             found = find(self.look, move, self.limits, self.incoming, self.lost, self.signals.failed)
@@ -277,24 +277,24 @@ class _Step:
             if found.state is MoveState.FAILED:
                 self.backoffs.failed(move)
             if found.state in (MoveState.FAILED, MoveState.GIVEN_UP):
-                self.incoming.drop(move)  # what it leaves free the others may count with
+                self.incoming.drop(move)  # the space that it leaves counts as free for the others
             if found.refusal is not None:
-                self.refusals.append(RefusedMove(move, found.refusal, abandoned=True))
+                self.refusals.append(RefusedMove(move, found.refusal, given_up=True))
         self.incoming = Incoming(self.look, [found.move for found in self.found])
         return stalled
 
     def note_landed(self, move: Move) -> None:
-        """Grown back is grown back; where another replica of a partition that lacks one has moved, that is what it had."""
+        """Forget a dropped replica that was restored. If another replica of its partition has moved, record the new broker in its assignment."""
         if move.source is None:
-            self.dropped.pop((*move.key, move.target), None)
+            self.shrunk.pop((*move.key, move.target), None)
             return
-        for name, entry in self.dropped.items():
+        for name, entry in self.shrunk.items():
             if entry.key == move.key:
                 before = tuple(move.target if b == move.source else b for b in entry.before)
-                self.dropped[name] = replace(entry, before=before)
+                self.shrunk[name] = replace(entry, before=before)
 
     def followers_first(self, moves: Sequence[Move]) -> tuple[Move, ...]:
-        """A leader's log whose copy takes its place may have forgotten epochs that followers ask for (KAFKA-15608, KAFKA-20961)."""
+        """Sort moves of leaders last: the copy that replaces a leader's log may lack epochs that followers ask for (KAFKA-15608, KAFKA-20961)."""
 
         def leads(move: Move) -> bool:
             partition = self.look.partitions.get(move.key)
@@ -303,7 +303,7 @@ class _Step:
         return tuple(sorted(moves, key=leads))
 
     def cancels(self) -> tuple[ReassignIntent, ...]:
-        """What is to end."""
+        """Requests that cancel reassignments."""
         by_reason: dict[str, list[FoundMove]] = {}
         for found in self.found:
             if found.state is MoveState.CANCEL and found.refusal is not None:
@@ -315,13 +315,13 @@ class _Step:
         )
 
     def asked_again(self) -> tuple[ReassignIntent, ...]:
-        """What Kafka forgot to end: nothing is to be copied any more, so neither budgets nor rules have a say."""
+        """Requests for reassignments that Kafka did not complete: nothing remains to be copied, so neither budgets nor rules apply."""
         return _ended(
             [self.look.partitions[f.move.key] for f in self.found if f.state is MoveState.FORGOTTEN]
         )
 
     def placed_again(self) -> tuple[PlaceReplicasIntent, ...]:
-        """Replicas that are not made yet: their target may have been restarted and have forgotten where they go."""
+        """Repeat the choice of a dir for replicas that do not exist yet: their target may have restarted and lost it."""
         return _places([found.move for found in self.found if found.state is MoveState.UNPLACED])
 
     def progress(self, found: FoundMove) -> Progress:
@@ -336,7 +336,7 @@ class _Step:
         return Progress(found.move, state, size, min(size, copied(self.look, found)))
 
     def reorder(self, stalled: Sequence[Move]) -> tuple[ReassignIntent, ...]:
-        """Put the order of replicas back where a cancelled move is not begun again; it stays on record until that is seen."""
+        """Restore the order of replicas of a cancelled move that does not start again; it stays recorded until Kafka shows that order."""
         staying = {found.move.key for found in self.found} | self.leaving
         left = [
             move
@@ -346,16 +346,16 @@ class _Step:
         self.found += [FoundMove(move, MoveState.WAITING) for move in left]
         return _reassigns([(*move.key, move.before) for move in left])
 
-    # What is taken away
+    # Dropped replicas
 
-    def remove_replicas(self, drops: Sequence[DroppedReplica]) -> tuple[ReassignIntent, ...]:
-        """Note replicas that are to leave their assignment, and let them leave; forget those that are back."""
+    def remove_replicas(self, shrinks: Sequence[DroppedReplica]) -> tuple[ReassignIntent, ...]:
+        """Record replicas and drop them from their assignments; forget those that are back."""
         moving = {found.move.key for found in self.found}
-        asked = {entry.id: entry for entry in drops if entry.key not in moving}
+        asked = {entry.id: entry for entry in shrinks if entry.key not in moving}
         others = taken_over(self.journal, self.look.partitions)
-        for name, entry in list(self.dropped.items()):
+        for name, entry in list(self.shrunk.items()):
             partition = self.look.partitions.get(entry.key)
-            # One that was in sync when it left stays in the ISR for a moment.
+            # A replica that was in sync when it was dropped stays in the ISR for a moment.
             back = (
                 partition is not None
                 and entry.broker in partition.isr
@@ -363,7 +363,7 @@ class _Step:
             )
             over = partition is not None and entry.key in others and put_right(partition, entry)
             if partition is None or over or (back and entry.key not in moving and name not in asked):
-                del self.dropped[name]
+                del self.shrunk[name]
         assignments: dict[str, list[tuple[str, int, tuple[int, ...] | None]]] = {}
         for key in dict.fromkeys(entry.key for entry in asked.values()):
             partition = self.look.partitions.get(key)
@@ -377,19 +377,19 @@ class _Step:
         )
 
     def take_off(self, partition: Partition, leaving: Sequence[DroppedReplica]) -> tuple[int, ...]:
-        """Note what leaves a partition now. Returns what stays; nothing if none may leave.
+        """Record the replicas that leave a partition now. Returns the remaining ones; empty if none may leave.
 
-        Kafka completes a removal only when all that stay are in sync. So the dead ones leave together, and one that is
-        under way already is widened.
+        Kafka completes a removal only when all remaining replicas are in sync. So dead replicas are removed together, and a removal that is
+        in progress is extended.
         """
         key = partition.topic, partition.index
-        under_way = all((*key, b) in self.dropped for b in partition.removing)
+        under_way = all((*key, b) in self.shrunk for b in partition.removing)
         if partition.adding or not under_way:
             return ()
         gone = set(partition.removing)
         going: list[DroppedReplica] = []
         for entry in leaving:
-            # One that is in sync still goes alone: the caller asked about each by itself.
+            # A replica that is still in sync leaves alone: the caller checked each of them by itself.
             alone = entry.broker not in partition.isr or not gone
             if entry.reason and not self.can_spare(
                 partition, gone | {entry.broker}, 1 if entry.reason == REPAIR else 2
@@ -404,25 +404,28 @@ class _Step:
         before = self.before.get(key, ())
         for entry in going:
             in_order = replace(entry, before=before) if set(before) == set(entry.before) else entry
-            self.dropped.setdefault(entry.id, in_order)
+            self.shrunk.setdefault(entry.id, in_order)
             self.cleanup.shed(entry)
         self.leaving.add(key)
         return staying
 
     def can_spare(self, partition: Partition, gone: AbstractSet[int], copies: int) -> bool:
-        """Whether, by this very look, enough copies in sync stay without these brokers (rule 5), and so many at least."""
+        """Whether this view shows enough in-sync replicas, and at least ``copies``, without these brokers.
+
+        See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5).
+        """
         staying = set(partition.replicas) - gone
         least = (self.look.view.min_isr or {}).get(partition.topic)
         sure = set(partition.isr) - self.signals.down
         return least is not None and len(staying) >= max(copies, least) and staying <= sure
 
-    # What begins
+    # Starts
 
     def begin(self, wanted: Sequence[Move], stalled: Sequence[Move]) -> tuple[list[Move], list[Move]]:
-        """Begin what may begin, first what is new and last what did not come off before, so that it holds nothing up.
+        """Start what may start: new moves first, and moves that did not succeed last, so that they delay nothing.
 
         Returns:
-            reassignments to be begun, and to be begun again.
+            reassignments to start, and to start again.
         """
         budget = MoveBudget(
             self.look, self.limits, [f.move for f in self.found if f.state is not MoveState.QUEUED]
@@ -436,7 +439,7 @@ class _Step:
         return fresh, again
 
     def begin_in_turn(self, wanted: Sequence[Move], budget: MoveBudget, *, begun: bool = False) -> list[Move]:
-        """Take wanted moves in order into the journal, as budgets and rules allow. Returns those between brokers."""
+        """Add requested moves to the journal in order, as far as budgets and rules permit. Returns those between brokers."""
         started: list[Move] = []
         queued = {broker: len(moves) for broker, moves in Journal(self.moves()).within().items()}
         taken = {found.move.key for found in self.found}
@@ -450,7 +453,7 @@ class _Step:
                 continue
             refusal, ready = self.may_begin(move)
             if refusal is not None:
-                self.refusals.append(RefusedMove(move, refusal, abandoned=begun))
+                self.refusals.append(RefusedMove(move, refusal, given_up=begun))
             if ready is None:
                 continue
             taken.add(move.key)
@@ -468,7 +471,7 @@ class _Step:
         return tuple(found.move for found in self.found)
 
     def may_begin(self, move: Move) -> tuple[Waiting | None, Move | None]:
-        """Whether a move may begin now: why not, and the move with what was learnt; neither if there is nothing to do."""
+        """Why a move must not start now, and the move with updated fields; neither if there is nothing to do."""
         look, partition = self.look, self.look.partitions.get(move.key)
         if partition is None:
             return None, None
@@ -482,7 +485,7 @@ class _Step:
             rules.undisturbed(look, move, partition)
             or rules.has_leader(move, partition)
             or rules.may_add(move, partition)
-            or rules.comes_back(move, self.dropped.keys())
+            or rules.comes_back(move, self.shrunk.keys())
             or rules.takes(look, move)
             or rules.enough_copies(look, move, partition)
             or self.short.refuses(move, partition)
@@ -499,7 +502,7 @@ class _Step:
         )
 
     def may_begin_within(self, move: Move, partition: Partition) -> tuple[Waiting | None, Move | None]:
-        """The same for a move between dirs of one broker."""
+        """Like `may_begin`, for a move between dirs of one broker."""
         look, stands = self.look, self.look.standing(move.target, move.key)
         if move.target not in partition.replicas or (stands is not None and stands.path == move.to_dir):
             return None, None
@@ -517,12 +520,12 @@ class _Step:
         return None, replace(move, from_dir=stands.path)
 
     def starts(self, moves: Sequence[Move]) -> tuple[Intent, ...]:
-        """Choose the dirs, then reassign."""
+        """Requests that choose the dirs, then reassign."""
         assignments = [
             (
                 *move.key,
                 replicas_after(
-                    self.look.partitions[move.key], move, self.dropped.get((*move.key, move.target))
+                    self.look.partitions[move.key], move, self.shrunk.get((*move.key, move.target))
                 ),
             )
             for move in moves
@@ -534,9 +537,9 @@ class _Step:
 def replicas_after(
     partition: Partition, move: Move, dropped: DroppedReplica | None = None
 ) -> tuple[int, ...]:
-    """A partition's assignment with a move done: the target in the source's place.
+    """A partition's assignment after a move: the target in the source's position.
 
-    A replica that is grown back goes where it stood before, so that the preferred leader is again who it was.
+    A restored replica returns to its previous position, so that the preferred leader is the same as before.
     """
     standing = move.before if set(move.before) == set(partition.replicas) else partition.replicas
     if move.source is not None:
@@ -551,7 +554,7 @@ def _places(moves: Sequence[Move]) -> tuple[PlaceReplicasIntent, ...]:
     by_broker: dict[int, list[tuple[str, int, str]]] = {}
     for move in moves:
         if not move.placeable:
-            continue  # Kafka chooses the dir, and where the replica then stands is where it was to go
+            continue  # Kafka chooses the dir, and the move counts as done wherever the replica is
         by_broker.setdefault(move.target, []).append((*move.key, move.to_dir))
     return tuple(
         PlaceReplicasIntent(broker=broker, placements=tuple(where)) for broker, where in by_broker.items()
@@ -574,7 +577,7 @@ def _reassigns(
 
 
 def _ended(partitions: Sequence[Partition]) -> tuple[ReassignIntent, ...]:
-    """Reassignments that lack nothing and that Kafka forgot to end, asked for once more."""
+    """Requests that repeat reassignments which have all replicas in sync but which Kafka did not complete."""
     return _reassigns(
         [(p.topic, p.index, tuple(b for b in p.replicas if b not in p.removing)) for p in partitions]
     )

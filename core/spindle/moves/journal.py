@@ -144,7 +144,7 @@ class LeadershipOverride:
     """A changed order of a partition's replicas that makes another one the preferred leader temporarily.
 
     Attributes:
-        before: the previous order, restored when the cause is gone and nobody else has changed it.
+        before: the previous order, restored when the cause is gone and no other client has changed it.
         ours: the order that Spindle set or is about to set.
         was: Spindle's order before the last change: until Kafka shows ``ours``, this order counts as Spindle's, too.
     """

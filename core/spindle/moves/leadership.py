@@ -2,8 +2,7 @@
 
 Kafka elects the first in-sync replica as the leader and returns to the preferred leader by itself every few minutes
 (auto.leader.rebalance). So an election alone would not last, and Spindle changes the order: it is recorded first, and restored only if
-nobody else has changed it since. A partition that is being moved is not touched meanwhile (no move that Kafka refuses or another one
-disturbs, docs/safety.md).
+no other client has changed it since. A partition that is being moved is not touched meanwhile ("no conflicting move", docs/safety.md).
 """
 
 from collections.abc import Collection, Iterable, Mapping

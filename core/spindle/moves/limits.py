@@ -1,4 +1,4 @@
-"""How much may be in motion at once."""
+"""Limits on concurrent moves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,19 +9,19 @@ class Limits:
     """Budgets of the executor.
 
     Attributes:
-        moves_per_broker: reassignments in which one broker takes part at a time, as the target or as the leader that the
+        moves_per_broker: concurrent reassignments in which a broker takes part, as the target or as the leader that the
             copy is read from.
-        moves_per_dir: replicas that are read from or written to one log dir at a time, copies inside its broker included.
-        small: bytes below which a replica counts as a part of a move only (at least a twenty-fifth), so that many small
-            ones do not take for ever.
-        moves_in_all: entries of the journal; what is wanted beyond that waits its turn.
-        queued_per_broker: moves between dirs that one broker's agent is told of at a time (``spec.moves``).
-        bytes_per_second: replication throttle of each broker, for what it sends and for what it takes; None for none. Also what
-            the agent may copy between a broker's dirs.
-        least_bytes_per_second: what the throttles do not fall below, however much the disks suffer; nothing if it is not less than
+        moves_per_dir: replicas that are read from or written to one log dir concurrently, including copies inside its broker.
+        small: size in bytes below which a replica counts as a fraction of a move (at least a twenty-fifth), so that many small
+            replicas do not take forever.
+        moves_in_all: maximum number of entries in the journal; further moves wait.
+        queued_per_broker: maximum number of moves between dirs that one broker's agent has at a time (``spec.moves``).
+        bytes_per_second: replication throttle of each broker, for sending and for receiving; None for none. It also limits
+            the agent's copies between a broker's dirs.
+        least_bytes_per_second: lower limit of the throttles, however high the load of the disks is; ignored if it is not less than
             ``bytes_per_second``.
-        reject_moves: usage of a dir, as a share of its capacity, above which nothing may come in (rule 4).
-        ceilings: the same for single dirs (broker, path) for which something else holds.
+        reject_moves: usage of a dir, as a share of its capacity, above which nothing is moved in: "no overfull target" (`docs/safety.md`, rule 4).
+        ceilings: the same for single dirs (broker, path) with another limit.
     """
 
     moves_per_broker: int = 5
@@ -35,5 +35,5 @@ class Limits:
     ceilings: Mapping[tuple[int, str], float] = field(default_factory=dict)
 
     def ceiling(self, broker: int, path: str) -> float:
-        """What holds for one dir."""
+        """The limit of one dir."""
         return self.ceilings.get((broker, path), self.reject_moves)

@@ -14,12 +14,12 @@ class RefusedMove:
     """A requested move that must not start now, or one that was abandoned, and why.
 
     Attributes:
-        abandoned: the move was running and has been given up.
+        given_up: the move was running and has been abandoned.
     """
 
     move: Move
     refusal: Waiting
-    abandoned: bool = False
+    given_up: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""When a move may begin: rules 1, 3, 4, 5 and 6 of the safety rules, and care for partitions that are short of copies.
+"""When a move may start: rules 1, 3, 4, 5, 6 and 10 of `docs/safety.md`, and consideration for under-replicated partitions.
 
-Each predicate answers None for yes, or a refusal that says what would unblock it.
+Each predicate returns None for yes, or a refusal that says what would unblock it.
 """
 
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from spindle.cluster.waiting import Waiting, some
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
 from spindle.moves.limits import Limits
-from spindle.moves.settings import dynamic_settings
+from spindle.moves.settings import told
 from spindle.placement.racks import PlacementError, count_racks, move_keeps_racks, rack_of, wanted_racks
 
 _NO_EMPTY_REPLICA: Final = 1
@@ -24,12 +24,12 @@ _HELPS: Final = 6
 
 
 def may_add(move: Move, partition: Partition) -> Waiting | None:
-    """Rule 1: no replica is added on a broker that is in the partition's ISR or ELR."""
+    """No replica is added on a broker that is in the partition's ISR or ELR: "no format over the last copy" (`docs/safety.md`, rule 1)."""
     if partition.elr is None:
         return Waiting.refused(
             rule=_NO_EMPTY_REPLICA,
             reason="ElrUnknown",
-            message=f"Kafka did not report which replicas of {move.name} are eligible leaders.",
+            message=f"Kafka did not report the eligible leader replicas (ELR) of {move.name}.",
             unblocked_by="Spindle continues when Kafka answers DescribeTopicPartitions for it.",
             objects=(move.name,),
         )
@@ -38,53 +38,54 @@ def may_add(move: Move, partition: Partition) -> Waiting | None:
     return Waiting.refused(
         rule=_NO_EMPTY_REPLICA,
         reason="EmptyReplicaMayLead",
-        message=f"Broker {move.target} is still in the ISR or among the eligible leaders of {move.name}; an empty replica there "
-        "could become leader.",
-        unblocked_by="Wait until another replica is leader and in sync; that ends the eligibility.",
+        message=f"Broker {move.target} is still in the ISR or ELR of {move.name}; an empty replica there "
+        "could become the leader.",
+        unblocked_by="Wait until another replica is leader and in sync; the broker then leaves the ELR.",
         objects=(move.name,),
     )
 
 
 def has_leader(move: Move, partition: Partition) -> Waiting | None:
-    """Rule 6: a partition without a leader has nobody to copy from."""
+    """A partition without a leader has no replica to copy from: "no conflicting move" (`docs/safety.md`, rule 6)."""
     if partition.leader is not None:
         return None
     return Waiting.refused(
         rule=_HELPS,
         reason="NoLeader",
         message=f"{move.name} has no leader to copy from.",
-        unblocked_by="Bring back a broker or disk with an eligible leader.",
+        unblocked_by="Bring back a broker or disk with an in-sync or eligible replica.",
         objects=(move.name,),
     )
 
 
-def comes_back(move: Move, dropped: Collection[tuple[str, int, int]]) -> Waiting | None:
-    """Rule 5: what a broker gave up for a while comes back as one more copy, never in the place of another one.
+def comes_back(move: Move, given_up: Collection[tuple[str, int, int]]) -> Waiting | None:
+    """A dropped replica is restored as an additional replica, never in place of another one.
 
-    The way back ends with a copy on that broker; had it taken another one's place, the partition would stay one short.
+    See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5). The record of the drop ends with a replica on that broker; if that
+    replica had replaced another one, the partition would stay one replica short.
 
     Args:
         move: between brokers.
-        dropped: (topic, partition, broker) of each replica that left its assignment and is not back yet.
+        given_up: (topic, partition, broker) of each replica that was dropped and is not restored yet.
     """
-    if move.source is None or (*move.key, move.target) not in dropped:
+    if move.source is None or (*move.key, move.target) not in given_up:
         return None
     return Waiting.refused(
         rule=_WAY_BACK,
         reason="ReplicaReturning",
-        message=f"{move.name} was dropped from broker {move.target} and is going to be restored there as an additional replica; a move there from "
-        f"broker {move.source} would leave it one replica short.",
+        message=f"{move.name} was dropped from broker {move.target} and will be restored there as an additional replica; a move to that broker from "
+        f"broker {move.source} would leave the partition one replica short.",
         unblocked_by=f"Nothing to do: Spindle continues when it is restored on broker {move.target}.",
         objects=(move.name,),
     )
 
 
 def throttle_known(look: KafkaIndex, move: Move) -> Waiting | None:
-    """Rule 10: what is not known can be neither recorded nor put back."""
+    """A value that is not known can be neither recorded nor restored: "every changed setting can be restored" (`docs/safety.md`, rule 10)."""
     unknown = [
         f"{kind} {name}"
         for kind, name in (("topic", move.topic), ("broker", str(move.target)))
-        if dynamic_settings(look.view, kind, name) is None
+        if told(look.view, kind, name) is None
     ]
     if not unknown:
         return None
@@ -100,7 +101,7 @@ def throttle_known(look: KafkaIndex, move: Move) -> Waiting | None:
 def keeps_racks(
     look: KafkaIndex, move: Move, partition: Partition, limits: Limits, incoming: Incoming
 ) -> Waiting | None:
-    """Rule 3: the live replicas stand on no fewer racks than now, nor on fewer than they could."""
+    """The live replicas stay on as many racks as now, and on as many as possible: "no rack lost" (`docs/safety.md`, rule 3)."""
     try:
         racks = rack_of({b: broker.rack for b, broker in look.brokers.items()})
     except PlacementError as error:
@@ -108,7 +109,7 @@ def keeps_racks(
             rule=_RACKS,
             reason="MixedRacks",
             message=f"It is unknown whether {move.name} keeps its racks: {error}.",
-            unblocked_by="Give every broker a rack, or none.",
+            unblocked_by="Give every broker a rack, or give none of them one.",
             objects=(move.name,),
         )
     live = {b for b in partition.replicas if b not in partition.adding and look.live(b, partition)}
@@ -117,7 +118,7 @@ def keeps_racks(
     wanted = wanted_racks(partition.recorded_rf, len({racks[b] for b in racks if look.up(b)}))
     best = after
     if move.source is not None and after < wanted:
-        # Only where a better rack has room for it: else nothing could ever leave a dead disk.
+        # Only if a disk in a better rack has space for it: otherwise nothing could ever leave a dead disk.
         size = look.size(move.key, move.bytes)
         best = max(
             (
@@ -133,14 +134,14 @@ def keeps_racks(
         rule=_RACKS,
         reason="WouldReduceRackSpread",
         message=f"With a replica on broker {move.target}, {move.name} would be on {after} racks; it is on {now}, and {best} are possible.",
-        unblocked_by="Spindle chooses another target as soon as a disk in another rack has room. If none has: free space there, or add a "
+        unblocked_by="Spindle chooses another target as soon as a disk in another rack has space. If none has, free space there, or add a "
         "broker or a disk.",
         objects=(move.name,),
     )
 
 
 def takes(look: KafkaIndex, move: Move) -> Waiting | None:
-    """Whether the chosen dir can take a replica at all: its broker is up, the dir is online and not cordoned."""
+    """Whether the chosen dir can accept a replica at all: its broker is up, the dir is online and not cordoned."""
     if not look.up(move.target):
         return Waiting.refused(
             rule=None,
@@ -171,9 +172,9 @@ def takes(look: KafkaIndex, move: Move) -> Waiting | None:
 def has_room(
     look: KafkaIndex, move: Move, limits: Limits, incoming: Incoming, *, counted: bool = False
 ) -> Waiting | None:
-    """Rule 4: with this move and all that are in flight, the chosen dir stays below the incoming limit.
+    """The chosen dir stays below the limit with this move and all moves in progress: "no overfull target" (`docs/safety.md`, rule 4).
 
-    ``counted``: the move is among those in flight already.
+    ``counted``: the move is already one of those in progress.
     """
     chosen = look.dir(move.target, move.to_dir)
     size = look.size(move.key, move.bytes)
@@ -187,7 +188,7 @@ def has_room(
     else:
         message = (
             f"{move.name} ({size} bytes) would fill {move.to_dir} of broker {move.target} above {ceiling:.0%}: "
-            f"{chosen.total_bytes - chosen.usable_bytes} of {chosen.total_bytes} bytes are used, {under_way} are being moved to it."
+            f"{chosen.total_bytes - chosen.usable_bytes} of {chosen.total_bytes} bytes are used, and {under_way} more are being moved to it."
         )
     return Waiting.refused(
         rule=_ROOM,
@@ -199,7 +200,7 @@ def has_room(
 
 
 def wherever_it_lands(look: KafkaIndex, move: Move, limits: Limits, incoming: Incoming) -> Waiting | None:
-    """Rule 4 for a replica whose dir cannot be chosen: every dir that Kafka may choose on the target has to be able to take it.
+    """Like `has_room` for a replica whose dir cannot be chosen: every dir that Kafka may choose on the target must have space.
 
     For moves that are not `Move.placeable`. Kafka chooses the uncordoned online dir with the fewest logs.
     """
@@ -213,28 +214,28 @@ def wherever_it_lands(look: KafkaIndex, move: Move, limits: Limits, incoming: In
                 reason="LogDirNotSelectable",
                 message=f"The name of topic {move.topic} is too long for AlterReplicaLogDirs, so broker {move.target} itself chooses a log dir "
                 f"for partition {move.partition}, and not every one of them can take it. {refusal.message}",
-                unblocked_by="Make room on every uncordoned log dir of that broker; otherwise Spindle chooses another one.",
+                unblocked_by="Free space on every uncordoned log dir of that broker; otherwise Spindle chooses another broker.",
                 objects=(move.name,),
             )
     return None
 
 
 def may_choose_dir(move: Move) -> Waiting | None:
-    """Rule 6: a move between dirs of one broker needs AlterReplicaLogDirs, which refuses very long topic names."""
+    """A move between dirs of one broker needs AlterReplicaLogDirs, which rejects very long topic names."""
     if move.placeable:
         return None
     return Waiting.refused(
         rule=_HELPS,
         reason="TopicNameTooLong",
         message=f"Kafka cannot move a replica of {move.name} between the log dirs of a broker: the name of its topic is too long for AlterReplicaLogDirs.",
-        unblocked_by="Add a broker, to which Spindle moves it if it has to leave its disk; or reassign the partition to another broker "
-        "(kafka-reassign-partitions.sh), or copy the topic to one with a shorter name.",
+        unblocked_by="Add a broker, so that Spindle can move the replica there if it must leave its disk; reassign the partition to another broker "
+        "(kafka-reassign-partitions.sh); or copy the topic to one with a shorter name.",
         objects=(move.name,),
     )
 
 
 def target_filling(move: Move, log_dir: LogDir, limits: Limits, incoming: Incoming) -> Waiting | None:
-    """Whether a dir fills under a copy that is under way: what is still to come would take half of what is kept free of moves."""
+    """Whether a dir becomes too full during a copy: the remaining bytes would take half of the space that is kept free of moves."""
     if log_dir.total_bytes is None or log_dir.usable_bytes is None:
         return None
     under_way = incoming.to(move.target, log_dir.path)
@@ -244,43 +245,43 @@ def target_filling(move: Move, log_dir: LogDir, limits: Limits, incoming: Incomi
         rule=_ROOM,
         reason="TargetDiskFilling",
         message=f"{log_dir.path} of broker {move.target} is filling up while {move.name} is copied to it: {log_dir.usable_bytes} of "
-        f"{log_dir.total_bytes} bytes are free, {under_way} are being moved to it. Spindle cancels the move.",
+        f"{log_dir.total_bytes} bytes are free, and {under_way} more are being moved to it. Spindle cancels the move.",
         unblocked_by="Free space on the target; otherwise Spindle chooses another one.",
         objects=(move.name,),
     )
 
 
 def fits(log_dir: LogDir, more: int, limit: float) -> bool:
-    """Whether so many bytes more leave a dir at or below this share of its capacity; no if its use is not known."""
+    """Whether a dir stays at or below this share of its capacity with so many more bytes; False if its usage is not known."""
     if log_dir.total_bytes is None or log_dir.usable_bytes is None:
         return False
     return log_dir.total_bytes - log_dir.usable_bytes + more <= limit * log_dir.total_bytes
 
 
 def undisturbed(look: KafkaIndex, move: Move, partition: Partition) -> Waiting | None:
-    """Rule 6 about the partition: nobody else reassigns it, and none of its replicas is in motion.
+    """No other client reassigns the partition, and none of its replicas is being moved: "no conflicting move" (`docs/safety.md`, rule 6).
 
-    To be asked of partitions that are not in the journal.
+    For partitions that are not in the journal.
     """
     copying = look.future_anywhere(partition)
     if not (partition.adding or partition.removing or copying is not None):
         return None
     what = (
-        f"broker {copying} copies it between its dirs"
+        f"broker {copying} copies its replica between log dirs"
         if copying is not None
         else f"it is being reassigned (adding {list(partition.adding)}, removing {list(partition.removing)})"
     )
     key = (partition.topic, partition.index)
     stuck = never_in_sync(partition, lambda broker: _is_lost(look, broker, key))
     endless = (
-        f" It never completes: it needs the replica on broker {some([str(b) for b in stuck])} in sync, which is on a dead disk."
+        f" That cannot complete, because it needs the replica on broker {some([str(b) for b in stuck])} in sync, which is on a dead disk."
         if stuck
         else ""
     )
     return Waiting.refused(
         rule=_HELPS,
         reason="ExternalReassignment",
-        message=f"Somebody else is moving {move.name}: {what}.{endless}",
+        message=f"Another client is moving {move.name}: {what}.{endless}",
         unblocked_by="Wait until that completes, or cancel it."
         if copying is not None
         else how_to_cancel([partition]),
@@ -289,7 +290,7 @@ def undisturbed(look: KafkaIndex, move: Move, partition: Partition) -> Waiting |
 
 
 def _is_lost(look: KafkaIndex, broker: int, key: PartitionKey) -> bool:
-    """Whether a broker that answers has a dir that is offline, or is to be emptied as a bad one, and no live one shows the replica."""
+    """Whether a broker that answers has an offline dir and shows the replica on no live one, or shows it on a bad dir."""
     stands = look.standing(broker, key)
     if stands is not None:
         return (broker, stands.path) in look.bad
@@ -297,7 +298,7 @@ def _is_lost(look: KafkaIndex, broker: int, key: PartitionKey) -> bool:
 
 
 def moves_within(look: KafkaIndex, move: Move) -> Waiting | None:
-    """Rule 6 about the broker: with an offline dir it refuses every move between its own dirs."""
+    """With an offline dir, a broker rejects every move between its dirs: "no conflicting move" (`docs/safety.md`, rule 6)."""
     offline = look.offline(move.target)
     if not offline:
         return None
@@ -313,10 +314,10 @@ def moves_within(look: KafkaIndex, move: Move) -> Waiting | None:
 def enough_copies(
     look: KafkaIndex, move: Move, partition: Partition, *, begun: bool = False
 ) -> Waiting | None:
-    """Keep away from partitions that are short of copies, unless the move is the cure.
+    """No move of an under-replicated partition, unless the move repairs it.
 
-    The cure is a replica that is added, or one that replaces a replica which is not in sync. Anything else does not begin at or
-    below the minimum ISR, and is cancelled below it (``begun``): the leader's bandwidth belongs to those that catch up.
+    A move repairs it if it adds a replica, or replaces one that is not in sync. Any other move does not start at or
+    below min.insync.replicas, and is cancelled below it (``begun``), to leave the leader's bandwidth to the replicas that catch up.
     """
     if move.source is None or move.source not in partition.isr:
         return None
@@ -344,7 +345,7 @@ def enough_copies(
 
 
 def _takes(look: KafkaIndex, broker: int, size: int, limits: Limits, incoming: Incoming) -> bool:
-    """Whether some dir of a broker could take so many bytes."""
+    """Whether any dir of a broker has space for so many bytes."""
     return look.up(broker) and any(
         look.open(broker, d) and fits(d, incoming.to(broker, d.path) + size, limits.ceiling(broker, d.path))
         for d in look.dirs(broker)

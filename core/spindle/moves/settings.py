@@ -1,4 +1,4 @@
-"""Dynamic configs that Spindle sets temporarily and restores if the value is still its own (what is changed can be put back, docs/safety.md).
+"""Dynamic configs that Spindle sets temporarily and restores if the value is still its own ("every changed setting can be restored", docs/safety.md).
 
 A setting is recorded, with its previous value, before it is changed. During a change the previous value counts as Spindle's, too. An
 entry leaves the journal only after Kafka shows the restored value.
@@ -99,11 +99,7 @@ def _settle_one(
     look: KafkaIndex, key: SettingKey, entry: SavedConfig | None, wanted: str | None
 ) -> tuple[SavedConfig | None, bool]:
     """One setting: its entry in the journal, None for none, and whether it must be set in Kafka."""
-    values = (
-        dynamic_settings(look.view, *key[:2])
-        if key[2] != CORDONED
-        else (look.view.settings or {}).get(key[:2])
-    )
+    values = told(look.view, *key[:2]) if key[2] != CORDONED else (look.view.settings or {}).get(key[:2])
     if values is None:
         gone = key[0] == "topic" and look.view.partitions is not None and key[1] not in look.topics
         return (None if gone else entry), False
@@ -132,7 +128,7 @@ def _settle_one(
     return entry, not _same(key, live, ours)
 
 
-def dynamic_settings(view: KafkaView, kind: str, name: str) -> Mapping[str, str] | None:
+def told(view: KafkaView, kind: str, name: str) -> Mapping[str, str] | None:
     """Dynamic settings of a topic or broker; None if they are not known.
 
     A broker with a cordon of a dir that it does not have reports the cordon, but no throttle.

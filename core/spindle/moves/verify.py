@@ -1,7 +1,7 @@
-"""What became of the moves in the journal.
+"""The state of the moves in the journal.
 
-Nothing but what Kafka shows decides. A move counts as landed when its replica stands on the chosen dir and nothing is left in
-motion; one whose reassignment vanished is begun again; one that cannot be had any more is given up, with the reason.
+Only what Kafka shows counts. A move has landed when its replica is on the chosen dir and nothing of the move is in
+progress; one whose reassignment vanished is started again; one that is not possible any more is abandoned, with the reason.
 """
 
 from collections.abc import Mapping
@@ -21,28 +21,28 @@ _DOUBTS: Final = 5
 
 
 class MoveState(Enum):
-    """Where a move is."""
+    """State of a move."""
 
-    LANDED = auto()  # done
+    LANDED = auto()  # it is done
     GONE = auto()  # its partition is deleted
-    FAILED = auto()  # its agent gave it up
-    GIVEN_UP = auto()  # it cannot or must not go on, and nothing of it is in motion
-    NOT_BEGUN = auto()  # nothing of it is in motion, and it could be
-    QUEUED = auto()  # its agent has not begun
+    FAILED = auto()  # its agent abandoned it
+    GIVEN_UP = auto()  # it cannot or must not continue, and nothing of it is in progress
+    NOT_BEGUN = auto()  # nothing of it is in progress, and it could start
+    QUEUED = auto()  # its agent has not started
     COPYING = auto()
-    UNPLACED = auto()  # being reassigned, and its target shows no log yet: tell it again where to make it
-    WAITING = auto()  # what it needs does not answer
-    CANCEL = auto()  # being reassigned, and that is to end
-    FORGOTTEN = auto()  # nothing of it is missing, and Kafka does not end it: ask for the same again
+    UNPLACED = auto()  # being reassigned, but its target shows no log yet: the choice of the dir is repeated
+    WAITING = auto()  # a broker that it needs does not answer
+    CANCEL = auto()  # being reassigned, and to be cancelled
+    FORGOTTEN = auto()  # its new replica is in sync, but Kafka does not complete it: it is requested again
 
 
 @dataclass(frozen=True)
 class FoundMove:
-    """A move as it was found.
+    """A move and its state.
 
     Attributes:
-        move: with what was learnt put right (a replica that landed elsewhere goes on between dirs).
-        refusal: why it is given up or cancelled.
+        move: the move with updated fields (a replica that landed on another dir continues between dirs).
+        refusal: why it is abandoned or cancelled.
     """
 
     move: Move
@@ -51,7 +51,7 @@ class FoundMove:
 
     @property
     def in_motion(self) -> bool:
-        """Whether it stays in the journal as it is."""
+        """Whether it stays in the journal."""
         return self.state in _IN_MOTION
 
 
@@ -75,7 +75,7 @@ def find(
     lost: AbstractSet[int],
     failed: Mapping[tuple[int, PartitionKey, str], str],
 ) -> FoundMove:
-    """Look for one move of the journal. The partitions and brokers are known."""
+    """Determine the state of one move of the journal. The partitions and brokers must be known."""
     partition = look.partitions.get(move.key)
     if partition is None:
         return FoundMove(move, MoveState.GONE, _overtaken(move, "its topic was deleted"))
@@ -88,7 +88,7 @@ def find(
         return FoundMove(move, MoveState.FAILED, _gave_up(move, why or "")) if gave_up else found
     if partition.adding or partition.removing:
         if not under_way(move, partition):
-            return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, "somebody else reassigns it"))
+            return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, "another client is reassigning it"))
         found = _reassigning(look, move, partition, lost, limits, incoming)
         refused = found.state is MoveState.CANCEL and not may_cancel(partition)
         return FoundMove(move, MoveState.WAITING) if refused else found
@@ -105,7 +105,7 @@ def find(
 
 
 def withdraw(look: KafkaIndex, found: FoundMove) -> FoundMove:
-    """A move in motion that nobody wants any more. What is nearly done (only the old replica has to go) is left to end."""
+    """Cancel a move that is not wanted any more. One that is almost done (only the old replica must still be removed) may complete."""
     move, partition = found.move, look.partitions.get(found.move.key)
     if partition is None or found.state is MoveState.CANCEL or not found.in_motion:
         return found
@@ -117,27 +117,27 @@ def withdraw(look: KafkaIndex, found: FoundMove) -> FoundMove:
 
 
 def under_way(move: Move, partition: Partition) -> bool:
-    """Whether a partition is being reassigned as a move of ours would have it."""
+    """Whether the partition's reassignment is that of this move."""
     if not (partition.adding or partition.removing) or move.target not in partition.replicas:
         return False
     return set(partition.adding) <= {move.target} and set(partition.removing) <= {move.source}
 
 
 def may_cancel(partition: Partition) -> bool:
-    """Whether Kafka would take a reassignment back: only while a replica from before it is in sync.
+    """Whether Kafka would cancel a reassignment: only while one of its previous replicas is in sync.
 
-    Else that would be an unclean election (``PartitionReassignmentRevert``: INVALID_REPLICA_ASSIGNMENT). With ELR (KIP-966) the ISR of a
+    Otherwise that would be an unclean election (``PartitionReassignmentRevert``: INVALID_REPLICA_ASSIGNMENT). With ELR (KIP-966) the ISR of a
     partition that has lost its last replica is empty.
     """
     return bool(set(partition.isr) - set(partition.adding))
 
 
 def forgotten(partition: Partition) -> bool:
-    """Whether a reassignment has all that it takes to be over, and is not.
+    """Whether a reassignment meets all conditions for its completion but does not complete.
 
-    Kafka looks whether one is over before it elects a leader, in each change of the partition, and at no other time
-    (``PartitionChangeBuilder.build``). So one whose new replica was elected uncleanly stays until something else changes; nothing does where
-    the old replica is dead. The same reassignment asked for again is such a change.
+    Kafka checks that before it elects a leader, at each change of the partition, and at no other time
+    (``PartitionChangeBuilder.build``). So a reassignment whose new replica was elected uncleanly stays until something else changes, which does not
+    happen if the old replica is dead. Requesting the same reassignment again is such a change.
     """
     staying = set(partition.replicas) - set(partition.removing)
     gone = set(partition.removing) & set(partition.replicas)
@@ -145,9 +145,9 @@ def forgotten(partition: Partition) -> bool:
 
 
 def in_doubt(move: Move, partition: Partition) -> Move | None:
-    """A move whose partition looks as if it were being moved, and is not: to be looked at again, a few times.
+    """The move, if its partition looks as if it were being reassigned but is not: it is checked again, a few times.
 
-    Reassignments are told by the controllers, assignments by a broker that may be a moment behind.
+    Controllers report reassignments; assignments come from a broker whose metadata may be slightly older.
     """
     if partition.adding or partition.removing or not {move.source, move.target} <= set(partition.replicas):
         return None
@@ -155,7 +155,7 @@ def in_doubt(move: Move, partition: Partition) -> Move | None:
 
 
 def out_of_order(move: Move, partition: Partition) -> bool:
-    """Whether a partition has the replicas of before a move, in another order."""
+    """Whether a partition has the same replicas as before a move, in another order."""
     return (
         bool(move.before)
         and not (partition.adding or partition.removing)
@@ -172,11 +172,11 @@ def _reassigning(
     limits: Limits,
     incoming: Incoming,
 ) -> FoundMove:
-    """A move between brokers that is under way."""
+    """A move between brokers in progress."""
     if forgotten(partition):
         return FoundMove(move, MoveState.FORGOTTEN)
     if not partition.adding:
-        return FoundMove(move, MoveState.COPYING)  # all that is left is to remove the old one
+        return FoundMove(move, MoveState.COPYING)  # only the old replica must still be removed
     if move.target in lost or move.target not in look.brokers:
         return FoundMove(move, MoveState.CANCEL, _lost(move))
     if partition.leader is None and _leaders_lost(look, partition, lost):
@@ -185,7 +185,7 @@ def _reassigning(
         return FoundMove(move, MoveState.WAITING)
     stands = look.standing(move.target, move.key)
     if stands is None:
-        # With a dir offline the log may have been made on that one, which shows nothing: begun again it costs nothing.
+        # With an offline dir, the log may be on that one, which does not show it; a new start loses nothing.
         refusal = rules.takes(look, move) or (_hidden(move) if look.offline(move.target) else None)
         return FoundMove(move, MoveState.CANCEL, refusal) if refusal else FoundMove(move, MoveState.UNPLACED)
     if short := rules.enough_copies(look, move, partition, begun=True):
@@ -198,7 +198,7 @@ def _reassigning(
 
 
 def _leaders_lost(look: KafkaIndex, partition: Partition, lost: AbstractSet[int]) -> bool:
-    """Whether everyone who may lead is surely without the replica: nobody is left to copy from."""
+    """Whether every possible leader is known to have lost the replica, so that there is nothing to copy from."""
     return all(
         b in lost or (look.up(b) and look.standing(b, (partition.topic, partition.index)) is None)
         for b in {*partition.isr, *(partition.elr or ())}
@@ -206,9 +206,9 @@ def _leaders_lost(look: KafkaIndex, partition: Partition, lost: AbstractSet[int]
 
 
 def _better_anew(look: KafkaIndex, move: Move, stands: LogDir, limits: Limits, incoming: Incoming) -> bool:
-    """Whether a replica that grows on the wrong dir is better begun again than moved on once it is complete.
+    """Whether a copy on the wrong dir should start again instead of being moved when it is complete.
 
-    It is while less than half is there, and wherever it would fill the wrong dir. No use if the chosen dir takes nothing any more.
+    It should while less than half is copied, and if it would overfill the wrong dir; not if the chosen dir accepts no replicas any more.
     """
     overfull = not rules.fits(
         stands, incoming.to(move.target, stands.path), limits.ceiling(move.target, stands.path)
@@ -225,7 +225,7 @@ def _arrived(
     incoming: Incoming,
     lost: AbstractSet[int],
 ) -> FoundMove:
-    """Kafka is done with a move between brokers; does the replica stand where it should?"""
+    """A move between brokers that Kafka has completed: is the replica on the chosen dir?"""
     stands = look.standing(move.target, move.key)
     if stands is not None and stands.path == move.to_dir and look.future(move.target, move.key) is None:
         return FoundMove(move, MoveState.LANDED)
@@ -266,15 +266,15 @@ def _within(
     if stands is None:
         return FoundMove(move, MoveState.GIVEN_UP, _overtaken(move, "its source log dir is gone"))
     if future is not None and future.path == move.to_dir:
-        # At most one replica is in motion: ours gives way to a person's.
+        # At most one replica of a partition moves at a time: Spindle's move yields to the other client's.
         if partition.adding or partition.removing:
             return FoundMove(
-                move, MoveState.GIVEN_UP, _overtaken(move, "somebody else reassigns its partition")
+                move, MoveState.GIVEN_UP, _overtaken(move, "another client is reassigning its partition")
             )
         return FoundMove(move, MoveState.COPYING)
     if future is not None:
         return FoundMove(
-            move, MoveState.GIVEN_UP, _overtaken(move, f"somebody else moves it to {future.path}")
+            move, MoveState.GIVEN_UP, _overtaken(move, f"another client is moving it to {future.path}")
         )
     refusal = (
         rules.may_choose_dir(move)
@@ -287,7 +287,7 @@ def _within(
 
 
 def copied(look: KafkaIndex, found: FoundMove) -> int:
-    """Bytes of a move that stand on its chosen dir."""
+    """Bytes of a move that are on its chosen dir."""
     return present(look, found.move) if found.state is not MoveState.QUEUED else 0
 
 
@@ -296,7 +296,7 @@ def _overtaken(move: Move, why: str) -> Waiting:
         rule=None,
         reason="MoveObsolete",
         message=f"Spindle abandons the move of {move.name} to {move.to_dir} of broker {move.target}: {why}.",
-        unblocked_by="Nothing to do: Spindle plans again what is still needed.",
+        unblocked_by="Nothing to do: Spindle plans what is still needed.",
         objects=(move.name,),
     )
 
@@ -307,7 +307,7 @@ def _withdrawn(move: Move) -> Waiting:
         reason="MoveCancelled",
         message=f"Spindle abandons the move of {move.name} to {move.to_dir} of broker {move.target}: its proposal is no longer "
         "executed.",
-        unblocked_by="Nothing to do: a later run plans again what is still needed.",
+        unblocked_by="Nothing to do: a later run plans what is still needed.",
         objects=(move.name,),
     )
 
@@ -316,8 +316,8 @@ def _gave_up(move: Move, why: str) -> Waiting:
     return Waiting.refused(
         rule=None,
         reason="MoveFailed",
-        message=f"The agent gave up the move of {move.name} to {move.to_dir} of broker {move.target}. {why}",
-        unblocked_by="Nothing to do: Spindle does not retry it at once, and plans again what is still needed.",
+        message=f"The agent abandoned the move of {move.name} to {move.to_dir} of broker {move.target}. {why}",
+        unblocked_by="Nothing to do: Spindle does not retry it at once, and plans what is still needed.",
         objects=(move.name,),
     )
 
@@ -347,7 +347,7 @@ def _elsewhere(move: Move, path: str) -> Waiting:
         rule=None,
         reason="MovedToOtherDisk",
         message=f"{move.name} is being copied to {path} of broker {move.target}, not to {move.to_dir}: the broker restarted before "
-        "it created the replica and lost the chosen log dir. Spindle restarts the copy.",
+        "it created the replica, and lost the choice of the log dir. Spindle restarts the copy.",
         unblocked_by="Nothing to do: Spindle cancels the copy and starts it again.",
         objects=(move.name,),
     )

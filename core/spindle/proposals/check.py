@@ -50,7 +50,7 @@ def check(
     move: Move,
     limits: Limits,
     incoming: Incoming,
-    dropped: Collection[tuple[str, int, int]],
+    given_up: Collection[tuple[str, int, int]],
     *,
     room_may_come: bool,
 ) -> CheckedMove:
@@ -61,7 +61,7 @@ def check(
         move: the planned move.
         limits: limits of the executor.
         incoming: bytes that are being copied to each dir.
-        dropped: (topic, partition, broker) of replicas that were removed from their assignment temporarily.
+        given_up: (topic, partition, broker) of replicas that were removed from their assignment temporarily.
         room_may_come: a move is running or a replica is about to be deleted, so a full dir may have space soon.
     """
     partition = look.partitions.get(move.key)
@@ -73,7 +73,7 @@ def check(
     if moved is not None:
         return CheckedMove(CheckResult.WAIT, moved)
     return _stands(look, move, partition) or _may(
-        look, move, partition, limits, incoming, dropped, room_may_come=room_may_come
+        look, move, partition, limits, incoming, given_up, room_may_come=room_may_come
     )
 
 
@@ -126,7 +126,7 @@ def _may(
     partition: Partition,
     limits: Limits,
     incoming: Incoming,
-    dropped: Collection[tuple[str, int, int]],
+    given_up: Collection[tuple[str, int, int]],
     *,
     room_may_come: bool,
 ) -> CheckedMove:
@@ -143,7 +143,7 @@ def _may(
         later = (
             rules.has_leader(move, partition)
             or rules.may_add(move, partition)
-            or rules.comes_back(move, dropped)
+            or rules.comes_back(move, given_up)
             or rules.enough_copies(look, move, partition)
             or (rules.throttle_known(look, move) if limits.bytes_per_second is not None else None)
         )

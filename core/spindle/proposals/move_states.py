@@ -24,7 +24,7 @@ def read_move_states(text: str | None, moves: int) -> tuple[str, ...]:
     return (*found, *(WAITING,) * (moves - len(found)))
 
 
-def without_moving(marks: tuple[str, ...]) -> tuple[str, ...]:
+def given_up(marks: tuple[str, ...]) -> tuple[str, ...]:
     """States of a finished proposal: running moves are cancelled, so they were not done."""
     return tuple(WAITING if mark == MOVING else mark for mark in marks)
 

@@ -44,7 +44,7 @@ SECTIONS = (
             Reason(
                 "ClaimNameConflict",
                 "a claim with the name that the disk to be added would have already exists",
-                "delete it if nobody needs its data",
+                "delete it if its data is not needed",
                 "ticket",
             ),
             Reason(
@@ -125,7 +125,7 @@ SECTIONS = (
         (
             Reason(
                 "InvalidConfig",
-                "the spec has a setting that its release of Kafka does not know or would not start with. Nothing of that spec is carried out; Spindle manages the cluster by the previous one",
+                "the spec has a setting that its release of Kafka does not know or would not start with. Nothing of that spec is applied; Spindle manages the cluster by the previous one",
                 "correct or remove the setting, as the message says; after a change of `spec.version` alone you can also set the version back",
                 "ticket",
             ),
@@ -154,7 +154,7 @@ SECTIONS = (
             ),
             Reason(
                 "ConfigOverridden",
-                "somebody set a setting of the spec to another value, on a running broker or for all brokers; Spindle leaves that value",
+                "another client set a setting of the spec to another value, on a running broker or for all brokers; Spindle leaves that value",
                 "delete it with `kafka-configs.sh`, or write the same value into the spec",
                 "ticket",
             ),

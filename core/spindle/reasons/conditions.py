@@ -13,7 +13,7 @@ SECTIONS = (
             ),
             Reason(
                 "OfflinePartitions",
-                "partitions have no leader, so nobody can read or write them",
+                "partitions have no leader, so clients can neither read nor write them",
                 "bring back a broker or disk with an in-sync replica; `DataAtRisk` and `status.waiting` say which",
                 "page",
             ),
@@ -102,7 +102,7 @@ SECTIONS = (
             Reason("EnoughCopies", "every partition has a leader and enough in-sync replicas"),
             Reason(
                 "Offline",
-                "the reason of `DataAtRisk` for partitions without a leader: nobody can read or write them",
+                "the reason of `DataAtRisk` for partitions without a leader: clients can neither read nor write them",
                 "bring back a broker or disk with an in-sync replica",
                 "page",
             ),
@@ -126,7 +126,7 @@ SECTIONS = (
             ),
             Reason(
                 "VersionNotSupported",
-                "this version of Spindle does not run that release of Kafka. A running cluster keeps its release, and Spindle manages it as before and carries out the rest of the spec; a new cluster is not created",
+                "this version of Spindle does not run that release of Kafka. A running cluster keeps its release, and Spindle manages it as before and applies the rest of the spec; a new cluster is not created",
                 "set `spec.version` to a supported release, or upgrade Spindle",
                 "ticket",
             ),

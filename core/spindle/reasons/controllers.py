@@ -90,7 +90,7 @@ SECTIONS = (
             Reason(
                 "UnknownVoter",
                 "the quorum has a voter that Spindle did not create; Spindle does not touch it",
-                "remove it if nobody needs it: the message has the command",
+                "remove it if it is not needed: the message has the command",
                 "ticket",
             ),
             Reason(

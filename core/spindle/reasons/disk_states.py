@@ -8,7 +8,7 @@ from spindle.reasons.reason import Alert, Reason, Section
 
 PAGE: Final = "disk-life.md"
 
-# What of the events somebody has to act on, and how.
+# Events on which a user must act, and how.
 _RESOLVE: Final[dict[str, tuple[str, Alert]]] = {
     "DiskFailed": (
         "nothing: Spindle evacuates the disk where it may; `status.waiting` says what needs you",

@@ -188,7 +188,7 @@ SECTIONS = (
             ),
             Reason(
                 "DiskNotObserved",
-                "a disk was to be removed, but nobody can observe it now that its broker is stopped. A placeholder dir replaces it until Kafka reports that no replica is missing",
+                "a disk was to be removed, but it cannot be inspected now that its broker is stopped. A placeholder dir replaces it until Kafka reports that no replica is missing",
             ),
             Reason("RestartWithoutDisk", "a broker restarts without a disk"),
             Reason("RestartWithDisk", "a broker restarts to use a disk that was replaced or has recovered"),
@@ -256,7 +256,7 @@ SECTIONS = (
             ),
             Reason(
                 "AllDisksLost",
-                "every disk of every broker is blank or cannot be read, so no broker can start and nobody can say what is lost",
+                "every disk of every broker is blank or cannot be read, so no broker can start and Spindle cannot determine what is lost",
                 "bring one of the disks back as it was; or [start from scratch](../operations.md#deletion-and-finding-the-data-again), without topics and records",
                 "page",
             ),

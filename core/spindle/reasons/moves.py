@@ -49,7 +49,7 @@ SECTIONS = (
             ),
             Reason(
                 "LogDirNotSelectable",
-                "the name of the topic is so long (over some 213 characters) that Kafka lets nobody choose the log dir on the target, and not every log dir there could take the replica",
+                "the name of the topic is so long (over some 213 characters) that Kafka does not allow to choose the log dir on the target, and not every log dir there could take the replica",
                 "free space on every uncordoned log dir of the target, or choose another target",
                 "ticket",
             ),
@@ -79,7 +79,7 @@ SECTIONS = (
             ),
             Reason(
                 "ExternalReassignment",
-                "somebody else reassigns the partition",
+                "another client reassigns the partition",
                 "wait until that ends, or cancel it: the entry has the command. A reassignment that waits for a replica on a dead disk never ends, and the entry says so",
                 "ticket",
             ),
@@ -121,7 +121,7 @@ SECTIONS = (
             ),
             Reason(
                 "MoveFailed",
-                "the agent gave up a move between two disks of a broker; the message says why",
+                "the agent abandoned a move between two disks of a broker; the message says why",
                 "nothing: it is retried later, if it is still needed",
                 "none",
             ),
@@ -175,7 +175,7 @@ SECTIONS = (
             ),
             Reason(
                 "JournalDeleted",
-                "somebody deleted the ConfigMap, which records what is still to be restored",
+                "a user deleted the ConfigMap, which records what is still to be restored",
                 "nothing: it is kept until everything is restored",
                 "none",
             ),

@@ -93,11 +93,11 @@ SECTIONS = (
                 "none",
             ),
             Reason("LabelsRestored", "labels of a pod were changed, and Spindle restored them"),
-            Reason("Restored", "somebody changed an object that Spindle owns, and Spindle restored it"),
+            Reason("Restored", "another client changed an object that Spindle owns, and Spindle restored it"),
             Reason(
                 "NameConflict",
                 "an object that does not belong to this KafkaCluster has the name that a Secret, ServiceAccount, Service, pod or other object of it needs. Spindle neither uses nor changes nor deletes it ([whose is what](../security.md#whose-is-what)). For a KafkaUser: its Secret, or its name in Kafka, is already in use",
-                "delete the object if nobody needs it, or choose another name for the KafkaCluster or KafkaUser; the message says how to tell that the object belongs to it after all",
+                "delete the object if it is not needed, or choose another name for the KafkaCluster or KafkaUser; the message says how to tell that the object belongs to it after all",
                 "ticket",
             ),
             Reason(
@@ -109,12 +109,12 @@ SECTIONS = (
             Reason(
                 "OrphanedPod",
                 "a pod looks like one of this cluster but has no KafkaBroker",
-                "delete it if nobody needs it",
+                "delete it if it is not needed",
                 "ticket",
             ),
             Reason(
                 "BrokerRecordRetained",
-                "somebody deleted a KafkaBroker of the spec. It is the record of a broker, so it stays",
+                "a user deleted a KafkaBroker of the spec. It is the record of a broker, so it stays",
                 "start the broker",
                 "ticket",
             ),

@@ -15,7 +15,7 @@ class Reason:
         means: what it says, as a sentence without its full stop (Markdown).
         resolve: what a user does about it, beginning with "nothing" where Spindle, Kafka or Kubernetes continues by itself; empty where
             the reason only reports what happened.
-        alert: ``page`` if data or availability is at risk until somebody acts, ``ticket`` if somebody has to act in working hours,
+        alert: ``page`` if data or availability is at risk until a user acts, ``ticket`` if a user must act in working hours,
             ``none`` if Spindle continues by itself or nothing is wrong.
     """
 

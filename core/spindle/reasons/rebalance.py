@@ -18,7 +18,7 @@ SECTIONS = (
             Reason(
                 "TopicNotManaged",
                 "a topic `__spindle_samples` exists that Spindle did not create. Spindle does not touch it, and nothing is published",
-                "delete it if nobody needs it, or turn off `rebalance.samples`",
+                "delete it if it is not needed, or turn off `rebalance.samples`",
                 "ticket",
             ),
             Reason(
@@ -33,7 +33,7 @@ SECTIONS = (
         "Proposals",
         "What a proposal waits for, why it ended and, in `status.dropped`, why one of its moves was omitted: [Rebalancing](../rebalance.md).",
         (
-            Reason("RebalanceProposed", "a proposal was made"),
+            Reason("RebalanceProposed", "a proposal was created"),
             Reason("RebalanceApproved", "a proposal was approved and waits for its turn"),
             Reason("RebalanceExecuting", "the execution of a proposal started"),
             Reason("RebalanceDone", "a proposal was executed"),
@@ -43,7 +43,7 @@ SECTIONS = (
             Reason("RebalanceFailed", "a proposal failed; the message says why"),
             Reason(
                 "ApprovalRequired",
-                "nobody has approved the proposal; the message says why the rules for automatic approval do not apply",
+                "the proposal is not approved; the message says why the rules for automatic approval do not apply",
                 "set `spec.approved` to the value of `spec.inputHash`",
                 "ticket",
             ),
@@ -218,7 +218,7 @@ SECTIONS = (
             ),
             Reason(
                 "Interrupted",
-                "the run reached its deadline (`spec.rebalance.engine.deadlineMinutes`), or somebody deleted the Job",
+                "the run reached its deadline (`spec.rebalance.engine.deadlineMinutes`), or the Job was deleted",
                 "raise the deadline, or find out who deleted the Job",
                 "ticket",
             ),

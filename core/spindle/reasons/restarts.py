@@ -36,7 +36,7 @@ SECTIONS = (
             Reason(
                 "ReassignmentInProgress",
                 "partitions are being moved to this broker, or are on its dead disk and are being reassigned",
-                "wait until the reassignment ends, or cancel it; if somebody else started it and `kafka-reassign-partitions.sh` can cancel it, the entry has the command",
+                "wait until the reassignment ends, or cancel it; if another client started it and `kafka-reassign-partitions.sh` can cancel it, the entry has the command",
                 "ticket",
             ),
             Reason(

@@ -1,6 +1,6 @@
 """The few things that the operator can do. `act` carries them out in order; each one says why.
 
-Every action is idempotent and guarded: by create-only, by server-side apply of fields that are ours, or by UID and
+Every action is idempotent and guarded: by create-only, by server-side apply of Spindle's own fields, or by UID and
 resourceVersion, so that a leader that has lost its Lease without noticing does no harm.
 """
 
@@ -36,7 +36,7 @@ class Apply(Action):
     """Server-side apply with force, as the operator's field manager, over an object that the pass has seen. Otherwise the object is created, never overwritten.
 
     Attributes:
-        seen: the object as this pass saw it; it is overwritten only if nobody else has changed it since (a changed status does not
+        seen: the object as this pass saw it; it is overwritten only if no other client has changed it since (a changed status does not
             count). None if it did not exist.
     """
 
@@ -46,7 +46,7 @@ class Apply(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class Patch(Action):
-    """JSON merge patch of one object's metadata (and, for volumes and finalizers, other fields that are ours).
+    """JSON merge patch of one object's metadata (and, for volumes and finalizers, other fields that Spindle owns).
 
     Guarded by UID and, where given, resourceVersion (both are put into the patch's metadata).
     """
@@ -261,7 +261,7 @@ class ElectUnclean(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceReplicas(Action):
-    """Tell a broker in which log dir to create replicas that it does not hold yet.
+    """Choose in which log dir a broker creates replicas that it does not have yet.
 
     Attributes:
         placements: (topic, partition, path).

@@ -30,7 +30,7 @@ def address_of(state: ClusterState, listener: Listener, broker_id: int) -> tuple
     if listener.type == "internal":
         return names.node_host(state.name, state.namespace, broker_id), listener.port
     service = service_of(state, listener, broker_id)
-    return None if service is None else live_address(state, listener, broker_id) or last_advertised(service)
+    return None if service is None else live_address(state, listener, broker_id) or told(service)
 
 
 def service_of(state: ClusterState, listener: Listener, broker_id: int) -> SnapshotObject | None:
@@ -76,7 +76,7 @@ def runs(pod: SnapshotObject, name: str) -> tuple[str | None, int] | None:
     return None
 
 
-def last_advertised(service: SnapshotObject) -> tuple[str, int] | None:
+def told(service: SnapshotObject) -> tuple[str, int] | None:
     """The addresses that were advertised last."""
     host, _, port = (objects.annotation(service, names.ANN_ADVERTISED) or "").rpartition(" ")
     return (host, int(port)) if host and port.isdecimal() else None

@@ -57,7 +57,7 @@ class BrokerDisk:
         watched: whether a live agent observes the disk.
         before: its entry in ``status.disks``.
         observed: its entry in ``status.observed.disks``, however old.
-        node_lost: whether a user declared the node, and the disk with it, lost.
+        given_up: whether a user declared the node, and the disk with it, lost.
         offset: seconds by which the clock of the disk's node is ahead, where that is more than a little.
     """
 
@@ -71,7 +71,7 @@ class BrokerDisk:
     before: Mapping[str, Any]
     observed: Mapping[str, Any]
     request: DiskRequest
-    node_lost: bool = False
+    given_up: bool = False
     offset: float = 0.0
 
     @property
@@ -312,7 +312,7 @@ def _left_behind(slot: BrokerDisk, now: float, gone: NodeLossClaim) -> BrokerDis
         source=NOBODY,
         fresh=True,
     )
-    return replace(slot, health=health, node_lost=gone.by_person)
+    return replace(slot, health=health, given_up=gone.by_person)
 
 
 def _another(slot: BrokerDisk, found: Mapping[str, Any], now: float) -> BrokerDisk:

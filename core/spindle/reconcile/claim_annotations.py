@@ -32,7 +32,7 @@ def claim_annotations(state: ClusterState, broker: SnapshotObject) -> list[Patch
     for disk in disks_of(broker):
         claim = state.claims.get(disk["claim"])
         if (_CLAIM, OWN, disk["claim"]) in state.taken:
-            continue  # a claim of somebody else is not annotated
+            continue  # another owner's claim is not annotated
         changed = _changed(broker, disk, claim) if claim is not None else {}
         if claim is not None and objects.annotation(claim, ANN_DYNAMIC_CONFIG) != values:
             changed[ANN_DYNAMIC_CONFIG] = values

@@ -42,7 +42,7 @@ class DiskInventory:
 
     Attributes:
         journal: None if it could not be read; then nothing is moved, and no disk counts as empty.
-        accepted_losses: (broker, partition) whose loss a user accepted, with no replica left anywhere.
+        given_up: (broker, partition) whose loss a user accepted, with no replica left anywhere.
         losses: what is lost with which disk at present.
         scaling_in: brokers that the pool has too many of and that may be removed.
         removing: disks that the spec no longer has and that may be removed, with all disks of the brokers in `scaling_in`.
@@ -52,7 +52,7 @@ class DiskInventory:
 
     state: ClusterState
     journal: Journal | None
-    accepted_losses: frozenset[tuple[int, Key]] = frozenset()
+    given_up: frozenset[tuple[int, Key]] = frozenset()
     losses: tuple[Loss, ...] = ()
     scaling_in: frozenset[int] = frozenset()
     removing: frozenset[tuple[int, str]] = frozenset()
@@ -158,7 +158,7 @@ class DiskInventory:
 
     def may_act(self, slot: BrokerDisk) -> bool:
         """Whether Spindle may act on a bad disk: by itself, or because a user asked to drain it or accepted its loss."""
-        return self.correlated_failures is None or slot.request.drained or slot.node_lost
+        return self.correlated_failures is None or slot.request.drained or slot.given_up
 
     @cached_property
     def _ceilings(self) -> Mapping[tuple[int, str], float]:
@@ -180,11 +180,11 @@ class DiskInventory:
     def partitions_on(self, slot: BrokerDisk) -> frozenset[Key] | None:
         """Replicas on a disk whose loss is not accepted; None if unknown."""
         on = self.replica_index.on(slot.broker, slot.path)
-        return None if on is None else on - self.accepted_losses_on(slot.broker)
+        return None if on is None else on - self.given_up_on(slot.broker)
 
-    def accepted_losses_on(self, broker: int) -> frozenset[Key]:
+    def given_up_on(self, broker: int) -> frozenset[Key]:
         """Partitions of a broker whose loss is accepted."""
-        return frozenset(key for at, key in self.accepted_losses if at == broker)
+        return frozenset(key for at, key in self.given_up if at == broker)
 
     def incoming_to(self, slot: BrokerDisk) -> frozenset[Key]:
         """Partitions that are moving to this disk."""

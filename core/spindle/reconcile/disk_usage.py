@@ -66,7 +66,7 @@ def find_disk_usage(state: ClusterState, slot: BrokerDisk) -> DiskUsage | None:
     if size is None or slot.mode != facts.ACTIVE:
         return None
     capacity, in_use = size
-    used = in_use + _missing_ballast(state, slot)
+    used = in_use + _given_up(state, slot)
     levels_of = disk_bounds(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resort_actions)
     recorded, before = slot.before.get("usage") or {}, recorded_level(slot)
     # The forecast of an agent that does not report is stale.
@@ -107,7 +107,7 @@ def _size(slot: BrokerDisk) -> tuple[int, int] | None:
     return int(capacity), int(used)
 
 
-def _missing_ballast(state: ClusterState, slot: BrokerDisk) -> int:
+def _given_up(state: ClusterState, slot: BrokerDisk) -> int:
     """Bytes of ballast that should exist and do not."""
     standing = slot.observed.get("ballastBytes")
     wanted = state.spec.disks.ballast_bytes

@@ -19,7 +19,7 @@ class DynamicConfigRecord:
 
     Attributes:
         settings: key → target value.
-        before: our previous value, kept until the new value was observed.
+        before: Spindle's previous value, kept until the new value was observed.
         since: when the record was written, in seconds since the epoch.
         again: settings that were not applied in time and were sent again: key → the value sent, which may be an intermediate one.
     """
@@ -36,7 +36,7 @@ class DynamicConfigRecord:
 
 
 def read_record(obj: SnapshotObject) -> DynamicConfigRecord:
-    """Settings that an object records as ours; none if the record cannot be read, so that nothing foreign is taken for ours."""
+    """Settings that an object records as Spindle's; none if the record cannot be read, so that no user's setting is mistaken for Spindle's."""
     try:
         record: Any = json.loads(objects.annotation(obj, ANN_DYNAMIC_CONFIG) or "{}")
         return DynamicConfigRecord(
@@ -50,7 +50,7 @@ def read_record(obj: SnapshotObject) -> DynamicConfigRecord:
 
 
 def record_text(record: DynamicConfigRecord, now: float) -> str | None:
-    """The annotation's text; None if no setting is ours any more."""
+    """The annotation's text; None if no setting is Spindle's any more."""
     if not record.settings:
         return None
     text: dict[str, Any] = {"settings": dict(record.settings), "since": stamp(now)}

@@ -1,4 +1,4 @@
-"""Objects that Spindle creates, keeps up to date, and restores if somebody else changed them."""
+"""Objects that Spindle creates, keeps up to date, and restores if another client changed them."""
 
 from spindle.cluster import names
 from spindle.manifests.common import drifted, with_applied
@@ -20,7 +20,7 @@ def ensure_applied(builder: PlanBuilder, made: SnapshotObject, live: SnapshotObj
     if live is None:
         builder.do(
             Apply(object=wanted)
-        )  # creates it, and does not touch an object of somebody else with that name
+        )  # creates it, and does not change another owner's object with that name
         return
     if not drifted(wanted, live):
         return
@@ -29,5 +29,5 @@ def ensure_applied(builder: PlanBuilder, made: SnapshotObject, live: SnapshotObj
             Apply(object=wanted, seen=live)
         )  # the desired content changed; the change itself was reported
         return
-    what = f"{wanted['kind']} {objects.name(wanted)} was changed by somebody else; Spindle restored it."
+    what = f"{wanted['kind']} {objects.name(wanted)} was changed by another client; Spindle restored it."
     builder.do(Apply(object=wanted, seen=live, reason="Restored", message=what))

@@ -1,9 +1,9 @@
-"""Which objects belong to this KafkaCluster (only owned objects are changed, docs/safety.md): others are neither used nor written nor deleted.
+"""Which objects belong to this KafkaCluster: "only owned objects are changed" (`docs/safety.md`, rule 16). Spindle does not use, write or delete others.
 
-An object is ours if its owner reference has the KafkaCluster's UID; a name proves nothing, since anybody can use it first. There are exceptions.
-Objects of the cluster's KafkaBrokers and KafkaUsers are ours by their UIDs. Objects that outlive the KafkaCluster (the identity record, the pools, the
-journal, the claims) are ours by Kafka's cluster id. A Secret from a backup is ours if it has our label and an annotation of the KafkaCluster has its
-UID. Objects of the agents are in another namespace, where owner references do not work, and are ours by their labels.
+An object belongs to it if its owner reference has the KafkaCluster's UID; a name proves nothing, because anybody can use it first. There are exceptions.
+Objects of the cluster's KafkaBrokers and KafkaUsers belong to it by their UIDs. Objects that outlive the KafkaCluster (the identity record, the pools, the
+journal, the claims) belong to it by Kafka's cluster id. A Secret from a backup belongs to it if it has its label and an annotation of the KafkaCluster has its
+UID. Objects of the agents are in another namespace, where owner references do not work, and belong to it by their labels.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,14 +23,14 @@ _CLAIM: Final = "PersistentVolumeClaim"
 
 @dataclass(frozen=True)
 class Owners:
-    """What makes an object one of this KafkaCluster's.
+    """The properties by which an object belongs to this KafkaCluster.
 
     Attributes:
         cluster, namespace, uid: of the KafkaCluster.
         others: UIDs of its KafkaBrokers and KafkaUsers.
-        restored: UIDs of Secrets that were put back from a backup.
-        cluster_id: Kafka's, by the birth record or else by the status; None while nobody knows it.
-        known_ids: ids by which the cluster is known beside its birth record: of its status and of its claims.
+        restored: UIDs of Secrets that were restored from a backup.
+        cluster_id: Kafka's cluster id, from the identity record or else from the status; None while it is not known.
+        known_ids: cluster ids in its status and on its claims, which may differ from the identity record.
         agents: the agents' namespace; empty for none.
     """
 
@@ -44,7 +44,7 @@ class Owners:
     agents: str = ""
 
     def hold(self, obj: SnapshotObject) -> bool:
-        """Whether an object, of which metadata and of ConfigMaps the data are known, is ours."""
+        """Whether an object belongs to the KafkaCluster. Its metadata is needed; of a ConfigMap, the data as well."""
         meta, kind = obj["metadata"], str(obj["kind"])
         owners = owner_uids(obj)
         if self.uid in owners:
@@ -55,12 +55,12 @@ class Owners:
             alone = not owners and (self._outlives(obj) or self._of_agents(meta))
             return bool(owners & self.others) or alone
         if kind == "KafkaBroker":
-            # It only waits for our finalizer to go, and its claims are to be told before what it knew.
+            # It only waits for Spindle's finalizer, which is removed after its record was copied to its claims.
             return objects.deleting(obj) and self.former(obj)
         return kind == _CLAIM and objects.annotation(obj, names.ANN_CLUSTER_ID) == self.cluster_id
 
     def former(self, obj: SnapshotObject) -> bool:
-        """Whether an object belonged to a KafkaCluster, KafkaBroker or KafkaUser of ours that is gone, and so goes, too."""
+        """Whether the owner of an object was a KafkaCluster, KafkaBroker or KafkaUser of this name that no longer exists, so that the object is deleted, too."""
         return any(
             owner.get("kind") in _KAFKA_KINDS
             and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/")
@@ -69,7 +69,7 @@ class Owners:
         )
 
     def _holds_secret(self, meta: Mapping[str, Any]) -> bool:
-        # The annotation is written by whoever may write the KafkaCluster, and UIDs are no secret; the label takes somebody who may write the Secret.
+        # Every user who may write the KafkaCluster may write the annotation, and UIDs are not secret; the label requires the right to write the Secret.
         labelled = (meta.get("labels") or {}).get(names.LABEL_CLUSTER) == self.cluster
         return (labelled and meta.get("uid") in self.restored) or self._of_agents(meta)
 
@@ -81,10 +81,10 @@ class Owners:
         return bool(self.agents) and meta["name"] == name and whose == (self.namespace, self.cluster)
 
     def _outlives(self, obj: SnapshotObject) -> bool:
-        """A ConfigMap without any owner. Those of earlier releases carry our label, and not all of them the cluster's id."""
+        """Whether a ConfigMap without owner belongs to it. Those of earlier releases have the label, but not all have the cluster id."""
         name, labelled = objects.name(obj), objects.labels(obj).get(names.LABEL_CLUSTER) == self.cluster
         if name == names.identity_map(self.cluster):
-            # With our label it is read as the birth record, or named as one that cannot be read.
+            # With the label it is the identity record, or reported as an unreadable one.
             return labelled or (obj.get("data") or {}).get("clusterId") in self.known_ids
         if name not in objects_without_owner(self.cluster):
             return False
@@ -94,13 +94,13 @@ class Owners:
 
 @dataclass(frozen=True)
 class NameConflict:
-    """An object that is not ours and has a name that we need, or a label of ours.
+    """An object that does not belong to the KafkaCluster but has a name that it needs, or its label.
 
     Attributes:
-        namespace: `OWN` for the KafkaCluster's.
-        owner: whose it is, as ``Kind name``; empty if it has no owner.
-        uid: its own.
-        goes: whether it is about to go: it is being deleted, or its owner was one of ours that is gone.
+        namespace: `OWN` for the KafkaCluster's namespace.
+        owner: its owner, as ``Kind name``; empty if it has none.
+        uid: UID of the object.
+        goes: whether it will be deleted soon: it is being deleted, or its former owner no longer exists (`Owners.former`).
     """
 
     kind: str
@@ -112,7 +112,7 @@ class NameConflict:
 
 
 def objects_without_owner(cluster: str) -> frozenset[str]:
-    """ConfigMaps that a KafkaCluster may leave behind for one of the same name."""
+    """ConfigMaps that outlive a KafkaCluster, for a new one with the same name."""
     return frozenset({names.identity_map(cluster), names.moves_map(cluster), names.pools_map(cluster)})
 
 
@@ -122,7 +122,7 @@ def owner_uids(obj: SnapshotObject) -> frozenset[str]:
 
 
 def owners_of(snapshot: ClusterSnapshot) -> Owners:
-    """What makes an object this KafkaCluster's, by one look at the world."""
+    """The properties by which objects belong to the KafkaCluster of a snapshot."""
     cluster = snapshot.cluster
     name, uid = objects.name(cluster), objects.uid(cluster)
     told = str((cluster.get("status") or {}).get("clusterId") or "")
@@ -145,9 +145,9 @@ def owners_of(snapshot: ClusterSnapshot) -> Owners:
 
 
 def ours_only(snapshot: ClusterSnapshot) -> tuple[ClusterSnapshot, dict[OwnerKey, NameConflict]]:
-    """A snapshot without what is not ours, and what that is.
+    """A snapshot without objects that do not belong to the KafkaCluster, and these objects.
 
-    Claims stay in it: the steps look at the ids on them. So do pods that have no name of ours, which are only read.
+    Claims stay in it, because the steps check their ids. So do pods whose names are not those of this cluster; they are only read.
     """
     owners, taken = owners_of(snapshot), dict[OwnerKey, NameConflict]()
 

@@ -237,7 +237,7 @@ def _take_down(
         given=given | to_restart(healed.requests),
         before=before,
         fences=healed.fences,
-        blocked_drops=healed.inventory.blocked,
+        shrinks=healed.inventory.blocked,
     )
 
 

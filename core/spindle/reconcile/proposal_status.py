@@ -7,7 +7,7 @@ from typing import Any, Final
 from spindle.cluster.waiting import counted
 from spindle.proposals.approval import Approval
 from spindle.proposals.lifecycle import ProposalStep
-from spindle.proposals.move_states import DONE, MOVING, OVER, without_moving, write_move_states
+from spindle.proposals.move_states import DONE, MOVING, OVER, given_up, write_move_states
 from spindle.proposals.proposal import Proposal, ProposalPhase
 from spindle.proposals.waves import WaveState
 from spindle.proposals.windows import WindowState
@@ -28,7 +28,7 @@ class ProposalProgress:
         wave: the outcomes of its moves; None if they were not examined.
         window: state of the maintenance windows.
         bytes_per_second: of one broker; None for no limit.
-        idle: seconds in which a move could have begun or ended and none did.
+        idle: seconds in which a move could have started or ended and none did.
         ran: seconds for which it has been executing.
     """
 
@@ -73,7 +73,7 @@ def _wanted(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str
     before, phase = proposal.status, found.turn.phase
     marks = tuple(found.wave.move_states) if found.wave is not None else proposal.marks
     if phase.over:
-        marks = without_moving(marks)
+        marks = given_up(marks)
     done = sum(mark == DONE for mark in marks)
     status: dict[str, Any] = {
         "observedGeneration": proposal.raw["metadata"].get("generation", 0),

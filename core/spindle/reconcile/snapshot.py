@@ -83,7 +83,7 @@ class CaSource:
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """Everything that `plan` may look at.
+    """Everything that `plan` reads.
 
     Attributes:
         cluster: the KafkaCluster object (metadata, spec, status).
@@ -105,7 +105,7 @@ class ClusterSnapshot:
         ca_source: the Secret with the CA, if the spec names one.
         ca_source_before: the same of the spec on record, where that names another Secret.
         agent_namespace: the agents' namespace; empty if there are none.
-        named: objects (of Secrets only the metadata) that exist under a name that we need; lists by label may not contain them.
+        named: objects (of Secrets only the metadata) that exist under a name that this cluster needs; lists by label may not contain them.
         agent_certificates: those of the agents for this cluster (``"agentcertificates"`` in `unknown` if not readable).
         former_agents: the Secret that agents of earlier versions have for this cluster; None if there is none, or as above.
         agents: node → contents of its agent's Lease (``"leases"`` in `unknown` if it could not be read recently).

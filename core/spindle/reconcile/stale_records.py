@@ -1,8 +1,8 @@
 """KafkaBrokers that list fewer log dirs than their claims and disks do: edited by hand, or restored from an old copy.
 
-The list of log dirs is copied from the record to the claims and, through the pod, to the disks (no start with a log dir missing, docs/safety.md). So a
-record with an older list than its copies is not the one that wrote them, and an entry of a disk never goes while the list has its dir. A broker started
-from such a record would lack a dir and create its replicas anew, empty. It is therefore treated like a broker that is re-adopted by its claims.
+The list of log dirs is copied from the record to the claims and, through the pod, to the disks ("no start with a log dir missing", docs/safety.md). So a
+record with an older list than its copies is not the one that wrote them, and the entry of a disk is never removed while the list has its dir. A broker started
+from such a record would lack a dir and recreate its replicas empty. It is therefore treated like a broker that is readopted from its claims.
 """
 
 from collections.abc import Mapping

@@ -41,7 +41,7 @@ class ClusterState:
         version_refused: why the requested release is not supported, while the cluster stays with its own.
         refused: those settings.
         tolerated: settings of the spec in effect that are not allowed and stay because they were in use before.
-        taken: objects of others under names that we need; of the snapshot's lists only claims still contain them.
+        taken: objects of other owners under names that this cluster needs; of the snapshot's lists only claims still contain them.
         inputs: inputs of pods by node id, as far as this pass has computed them.
         given_out: newest lists of log dirs outside of the brokers' records, likewise.
     """

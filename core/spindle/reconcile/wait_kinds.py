@@ -27,7 +27,7 @@ class WaitKind(StrEnum):
 
 _START: Final = "StartPod"
 _MOVE: Final = "MoveReplicas"
-# Actions that a spec does not ask for. What holds them back is no sign that the spec is not in effect.
+# Actions that do not apply the spec: an entry for one of them does not mean that the spec is not in effect.
 _NOT_OF_THE_SPEC: Final = frozenset(
     {
         "AssessDisks",

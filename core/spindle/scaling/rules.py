@@ -1,6 +1,6 @@
 """Whether brokers may be scaled in, and when one may be stopped and unregistered permanently.
 
-The safety rules are "no rack lost" and "no dir removed with replicas on it" (docs/safety.md). Each predicate returns None for yes, or a
+The safety rules are "no rack lost" and "no log dir removed with replicas on it" (docs/safety.md). Each predicate returns None for yes, or a
 refusal that names the obstacle.
 """
 
@@ -56,7 +56,7 @@ def may_begin(
 def may_go(view: KafkaView, broker: int, owed: Collection[Key] = ()) -> Waiting | None:
     """Whether nothing needs a broker any more, so that it may be stopped permanently and unregistered: None for yes.
 
-    See "no dir removed with replicas on it" in docs/safety.md. No assignment, ISR or ELR (KIP-966) names the broker, nothing is being
+    See "no log dir removed with replicas on it" in docs/safety.md. No assignment, ISR or ELR (KIP-966) names the broker, nothing is being
     moved to it, and none of its dirs shows a log. Kafka itself would unregister a broker that still has replicas, and these would be lost.
 
     Args:

@@ -1,5 +1,5 @@
-"""Checking segments that nobody reads: their batches, their indexes, which is due, and when a find is believed.
+"""Checks segments that no client reads: their batches and indexes, which segment is due, and when a finding is confirmed.
 
-What KIP-263 would leave out at a broker's start is checked here instead, at a polite rate while the broker runs. Nothing here reads a
-file: bytes come in, finds come out.
+KIP-263 proposes to skip these checks at a broker's start; here they run at a limited rate while the broker runs. Pure: the caller reads the
+files and passes the bytes in.
 """

@@ -1,7 +1,7 @@
-"""The batches of one segment, checked while its bytes come by.
+"""The batches of one segment, checked while its bytes are read.
 
-Formats: Kafka's ``DefaultRecordBatch`` (magic 2: big-endian, CRC-32C over everything from the attributes on) and, for logs that have
-outlived upgrades, ``LegacyRecord`` (magic 0 and 1: CRC-32 over everything from the magic on).
+Formats: Kafka's ``DefaultRecordBatch`` (magic 2: big-endian, CRC-32C over everything from the attributes on) and, for logs that are older than
+magic 2, ``LegacyRecord`` (magic 0 and 1: CRC-32 over everything from the magic on).
 """
 
 import struct
@@ -13,34 +13,34 @@ from typing import Final, Protocol
 from spindle.scrub.segment_errors import LOG, SegmentError, SegmentErrorKind
 
 Checksum = Callable[[memoryview, int], int]
-"""CRC-32C of some bytes, going on from that of the bytes before them (0 at the beginning)."""
+"""CRC-32C of some bytes, continued from that of the bytes before them (0 at the start)."""
 
-MOST_FINDS: Final = 16  # of one segment: more of them say nothing new
+MOST_FINDS: Final = 16  # per segment; more findings add no information
 
 _V2: Final = struct.Struct(">qiibIhiqqqhii")  # base offset … count of records, 61 bytes
 _COMMON: Final = struct.Struct(">qiIb")  # of magic 0 and 1: offset, size, CRC, magic
 _TIMESTAMP: Final = struct.Struct(">q")
 _EPOCH: Final = struct.Struct(">i")
 SHORT: Final = 17  # bytes after which the magic is known in every format
-_LEGACY_HEAD: Final = 26  # the smallest message of magic 0, and all that is looked at of one of magic 1
-_BEFORE_LENGTH: Final = 12  # bytes that a batch's length does not count
+_LEGACY_HEAD: Final = 26  # the smallest message of magic 0, and the part of a magic 1 message that is checked
+_BEFORE_LENGTH: Final = 12  # bytes that a batch's length does not include
 _CRC_FROM: Final = 21
 _LEGACY_CRC_FROM: Final = 16
 _LEAST: Final = {0: 14, 1: 22}
 _NO_TIMESTAMP: Final = -1
 _NO_EPOCH: Final = -1
-_RELATIVE: Final = 2**31 - 1  # the largest distance from a segment's base that an index can hold
+_RELATIVE: Final = 2**31 - 1  # the largest distance from a segment's base offset that an index can represent
 
 
 @dataclass(frozen=True)
 class SegmentBounds:
-    """What a segment's batches have to keep to.
+    """Limits that a segment's batches must respect.
 
     Attributes:
-        base: the segment's base offset, which its files are named after.
+        base: the segment's base offset, after which its files are named.
         end: base offset of the next segment.
         size: bytes of the log file.
-        epoch_before, epoch_after: leader epochs of the first batches of the segments before and after it; None where there is none.
+        epoch_before, epoch_after: leader epochs of the first batches of the previous and the next segment; None if there is none.
     """
 
     base: int
@@ -51,7 +51,7 @@ class SegmentBounds:
 
 
 def epoch_of(head: bytes) -> int | None:
-    """Leader epoch of the batch that begins with these bytes (17 or more); None if it has none, or if they are no batch."""
+    """Leader epoch of the batch that starts with these bytes (17 or more); None if it has none, or if they are not a batch."""
     if len(head) < SHORT or head[16] != 2:
         return None
     epoch = int(_EPOCH.unpack_from(head, 12)[0])
@@ -59,31 +59,31 @@ def epoch_of(head: bytes) -> int | None:
 
 
 class BatchListener(Protocol):
-    """Who wants to know of batches, as the indexes do."""
+    """A consumer of batches, such as the indexes."""
 
     position: float
-    """Batches that begin here or later are of interest,"""
+    """Batches that start at this position or later are needed,"""
     offset: float
-    """and those that end here or later."""
+    """and batches that end at this offset or later."""
 
     def batch(self, position: int, base: int, last: int, max_timestamp: int, *, whole: bool) -> None:
-        """A batch that begins at ``position`` and has offsets from ``base`` to ``last``; ``whole`` if none of them is missing."""
+        """Called for a batch that starts at ``position`` and has the offsets ``base`` to ``last``; ``whole`` if none of them is missing."""
 
 
 class BatchWalk:
-    """One pass over a log file. ``feed`` it all bytes in order, in pieces of any size, then ``finish``.
+    """One pass over a log file: call ``feed`` with all bytes in order, in pieces of any size, then ``finish``.
 
-    A batch whose checksum is wrong is stepped over by its length; where a header makes no sense the walk ends, since nobody knows
-    where the next batch begins.
+    A batch with a wrong checksum is skipped by its length; at an invalid header the pass ends, because the start of the next batch is not
+    known.
     """
 
     def __init__(self, bounds: SegmentBounds, crc32c: Checksum, listener: BatchListener) -> None:
         self._bounds = bounds
         self._crc32c = crc32c
         self._listener = listener
-        self._position = 0  # where the batch at hand, or the next one, begins
-        self._head = bytearray()  # the first bytes of a batch that lies across two pieces
-        self._left = 0  # bytes of the batch at hand that are still to come
+        self._position = 0  # start of the current batch, or of the next one
+        self._head = bytearray()  # the first bytes of a batch that spans two pieces
+        self._left = 0  # remaining bytes of the current batch
         self._sum = 0
         self._wanted = 0
         self._total = 0
@@ -99,11 +99,11 @@ class BatchWalk:
 
     @property
     def whole(self) -> bool:
-        """Whether the walk got to the end of the file."""
+        """Whether the pass reached the end of the file."""
         return not self.broken
 
     def feed(self, data: memoryview) -> None:
-        """The next bytes of the file."""
+        """Process the next bytes of the file."""
         at, end = 0, len(data)
         while at < end and not self.broken:
             if self._left:
@@ -114,7 +114,7 @@ class BatchWalk:
                 at += self._begin(data[at:])
 
     def finish(self) -> None:
-        """The file has ended."""
+        """Called at the end of the file."""
         if self.broken:
             return
         if self._left or self._head:
@@ -128,10 +128,10 @@ class BatchWalk:
                 self._epoch_at,
             )
 
-    # A batch in pieces
+    # Batches that span pieces
 
     def _gather(self, data: memoryview) -> int:
-        """Collect as much of a header as it takes to judge it; returns the bytes taken."""
+        """Collect the bytes of a header that are needed to check it; returns the number of bytes taken."""
         need = SHORT
         if len(self._head) >= SHORT:
             need = _V2.size if self._head[16] >= 2 else _LEGACY_HEAD
@@ -154,10 +154,10 @@ class BatchWalk:
         if self._sum != self._wanted:
             self._find(
                 SegmentErrorKind.CRC,
-                f"checksum {self._sum:08x}, {self._wanted:08x} in its header",
+                f"checksum {self._sum:08x}, but {self._wanted:08x} in its header",
                 offset=self._base,
             )
-        elif self._odd:  # under a right checksum: so it was written
+        elif self._odd:  # with a valid checksum, so it was written like this
             self._find(SegmentErrorKind.LENGTH, self._odd, offset=self._base)
         self._position += self._total
         self._odd = ""
@@ -165,7 +165,7 @@ class BatchWalk:
     # Headers
 
     def _begin(self, data: memoryview) -> int:
-        """A header, and whatever comes after it; returns the bytes taken."""
+        """Check a header and start on what follows it; returns the number of bytes taken."""
         if data[16] < 2:
             return self._begin_legacy(data)
         base, length, epoch, magic, crc, _, delta, _, max_timestamp, _, _, _, count = _V2.unpack_from(data)
@@ -179,7 +179,7 @@ class BatchWalk:
         if not self._fits(total):
             return len(data)
         if delta < 0 or not 0 <= count <= delta + 1:
-            self._odd = f"{count} records, the last of them {delta} after the first"
+            self._odd = f"{count} records, but the last one is {delta} after the first"
         else:
             self._order(base, base + delta)
             self._tell(base, base + delta, max_timestamp, whole=count == delta + 1)
@@ -191,7 +191,7 @@ class BatchWalk:
     def _begin_legacy(self, data: memoryview) -> int:
         offset, size, crc, magic = _COMMON.unpack_from(data)
         if not (offset or size or crc or magic):
-            self._stop(SegmentErrorKind.ZEROED, "zeros where a batch should begin")
+            self._stop(SegmentErrorKind.ZEROED, "zeros where a batch should start")
             return len(data)
         total = size + _BEFORE_LENGTH
         if size < _LEAST[magic]:
@@ -199,7 +199,7 @@ class BatchWalk:
             return len(data)
         if not self._fits(total):
             return len(data)
-        # A message that wraps others carries the last one's offset, and nothing tells the first one's.
+        # A wrapper message has the last offset of its messages; the first one is unknown.
         self._order(offset, offset)
         timestamp = _TIMESTAMP.unpack_from(data, 18)[0] if magic else _NO_TIMESTAMP
         self._tell(offset, offset, timestamp, whole=False)
@@ -218,20 +218,22 @@ class BatchWalk:
     def _fits(self, total: int) -> bool:
         left = self._bounds.size - self._position
         if total > left:
-            self._stop(SegmentErrorKind.TRUNCATED, f"a batch of {total} bytes, the file ends after {left}")
+            self._stop(
+                SegmentErrorKind.TRUNCATED, f"a batch of {total} bytes, but the file ends after {left}"
+            )
         return total <= left
 
     def _order(self, base: int, last: int) -> None:
         bounds = self._bounds
         if last >= bounds.end or last - bounds.base > _RELATIVE:
-            what = f"offset {last}, but the next segment begins with {bounds.end}"
+            what = f"offset {last}, but the next segment starts with {bounds.end}"
             self._find(SegmentErrorKind.OFFSET, what, offset=base)
             return
         if base <= self._last:
             after = (
                 f"after {self._last}"
                 if base >= bounds.base
-                else f"in the segment that begins with {bounds.base}"
+                else f"in the segment that starts with {bounds.base}"
             )
             self._find(SegmentErrorKind.OFFSET, f"offset {base} {after}", offset=base)
         self._last = last
@@ -247,7 +249,7 @@ class BatchWalk:
         if self._position >= listener.position or last >= listener.offset:
             listener.batch(self._position, base, last, max_timestamp, whole=whole)
 
-    # Finds
+    # Findings
 
     def _stop(self, kind: SegmentErrorKind, message: str) -> None:
         self._find(kind, message)

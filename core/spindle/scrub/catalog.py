@@ -1,4 +1,4 @@
-"""What of a log dir is there to be checked, from the names of its folders and files."""
+"""The segments of a log dir that can be checked, from the names of its directories and files."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from typing import Final
 
 _FOLDER: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249})-(?P<partition>\d{1,10})")
 _LOG: Final = re.compile(r"(?P<base>\d{20})\.log")
-_METADATA: Final = "__cluster_metadata"  # its log ends with snapshots, and is the controllers'
+_METADATA: Final = "__cluster_metadata"  # its log ends with snapshots, and belongs to the controllers
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class Segment:
 
 
 def partition_of(folder: str) -> tuple[str, int] | None:
-    """Topic and partition that a folder of a log dir holds the log of.
+    """Topic and partition of a directory in a log dir.
 
-    None for what is no partition's folder, and for copies on their way in or out: Kafka appends a dot, an id and ``-future``,
-    ``-delete`` or ``-stray`` to the name of these, which does not end with a number then.
+    None for a directory that is not a partition's log, or that is being moved or deleted: Kafka appends a dot, an id and ``-future``,
+    ``-delete`` or ``-stray`` to its name, which then does not end with a number.
     """
     match = _FOLDER.fullmatch(folder)
     if match is None or match["topic"] == _METADATA:
@@ -37,14 +37,14 @@ def partition_of(folder: str) -> tuple[str, int] | None:
 
 
 def file_name(base: int, extension: str) -> str:
-    """Name of a segment's file."""
+    """Name of a file of a segment."""
     return f"{base:020d}.{extension}"
 
 
 def inactive(files: Iterable[str]) -> tuple[Segment, ...]:
-    """The segments of a partition's folder that Kafka appends nothing to any more: all but the last one.
+    """The segments in a partition's directory to which Kafka no longer appends: all but the last one.
 
-    Files of other names (``.deleted``, ``.cleaned``, ``.swap``) are Kafka's own comings and goings.
+    Files with other names (``.deleted``, ``.cleaned``, ``.swap``) are temporary files of Kafka.
     """
     bases = sorted(int(match["base"]) for name in files if (match := _LOG.fullmatch(name)))
     return tuple(Segment(base, end) for base, end in pairwise(bases))

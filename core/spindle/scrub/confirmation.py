@@ -1,7 +1,7 @@
-"""When a find is believed: after a second read, a while later, of the very same files.
+"""When a finding is confirmed: after a second read of the same unchanged files, some time later.
 
-Kafka deletes segments, merges them when it compacts, cuts logs short, and swaps files by name, all while they are being read. Whoever
-reads then sees what never was. What is wrong with a disk is still wrong half a minute later, in files that nobody has touched.
+Kafka deletes segments, merges them during compaction, truncates logs and renames files, all while they are being read, so a single read can
+show a state that never existed. A disk fault is still there half a minute later, in files that have not been changed.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from typing import Final
 from spindle.scrub.segment_errors import SegmentError
 
 CONFIRM_AFTER: Final = 30.0  # seconds between the two reads
-AGAIN_AFTER: Final = 3600.0  # seconds after which a find that is believed is looked for again
+AGAIN_AFTER: Final = 3600.0  # seconds after which a confirmed finding is checked again
 
 SegmentIdentity = tuple[tuple[int, ...], ...]
-"""Of each of a segment's files in turn: inode, size and time of the last write (ns); an empty one for a file that is not there."""
+"""For each of a segment's files: inode, size and time of the last write (ns); an empty one for a missing file."""
 
 
 @dataclass(frozen=True, order=True)
@@ -27,22 +27,22 @@ class SegmentPlace:
 
 @dataclass(frozen=True)
 class SegmentProblem:
-    """A segment that is corrupt.
+    """A corrupt segment.
 
     Attributes:
-        since: when that was first seen, in seconds since the epoch.
-        last_seen: when it was last seen.
+        since: when the corruption was first found, in seconds since the epoch.
+        looked: when it was last found.
     """
 
     place: SegmentPlace
     identity: SegmentIdentity
     finds: tuple[SegmentError, ...]
     since: float
-    last_seen: float
+    replica_index: float
 
 
 class Confirmations:
-    """What was found on one disk: suspected first, believed after the second look."""
+    """Findings of one disk: suspected after the first read, confirmed after the second."""
 
     def __init__(self, confirm_after: float = CONFIRM_AFTER) -> None:
         self._confirm_after = confirm_after
@@ -51,30 +51,30 @@ class Confirmations:
 
     @property
     def troubles(self) -> tuple[SegmentProblem, ...]:
-        """What is believed, in order."""
+        """Confirmed findings, sorted."""
         return tuple(self._troubles[place] for place in sorted(self._troubles))
 
     @property
     def suspects(self) -> tuple[SegmentProblem, ...]:
-        """What was seen once, in order."""
+        """Findings of a single read, sorted."""
         return tuple(self._suspects[place] for place in sorted(self._suspects))
 
     def recall(self, troubles: Sequence[SegmentProblem], suspects: Sequence[SegmentProblem] = ()) -> None:
-        """What was believed, and suspected, before a restart; it is looked for again before long."""
+        """Restore the findings from before a restart; they are checked again soon."""
         for trouble in troubles:
-            self._troubles.setdefault(trouble.place, replace(trouble, last_seen=0.0))
+            self._troubles.setdefault(trouble.place, replace(trouble, replica_index=0.0))
         for suspect in suspects:
             if suspect.place not in self._troubles:
-                self._suspects.setdefault(suspect.place, replace(suspect, last_seen=suspect.since))
+                self._suspects.setdefault(suspect.place, replace(suspect, replica_index=suspect.since))
 
     def settled(self, place: SegmentPlace) -> bool:
-        """Whether nothing is open about a segment that was read: nothing was found, or what was found is believed."""
+        """Whether nothing is pending about a segment that was read: it has no finding, or a confirmed one."""
         return place not in self._suspects
 
     def saw(
         self, place: SegmentPlace, identity: SegmentIdentity, finds: Sequence[SegmentError], now: float
     ) -> bool:
-        """A segment was read, of files that did not change meanwhile; returns whether what is believed has changed."""
+        """Record a read of a segment whose files did not change meanwhile; returns whether the confirmed findings changed."""
         known = self._troubles.get(place)
         if known is not None:
             return self._looked_again(known, identity, finds, now)
@@ -82,39 +82,39 @@ class Confirmations:
         if not finds:
             return False
         if (
-            before is None or before.identity != identity or now < before.last_seen
-        ):  # a clock that was set back
+            before is None or before.identity != identity or now < before.replica_index
+        ):  # the clock was set back
             self._suspects[place] = SegmentProblem(place, identity, tuple(finds), now, now)
             return False
-        if now - before.last_seen < self._confirm_after:
+        if now - before.replica_index < self._confirm_after:
             self._suspects[place] = before
             return False
         both = _in_both(before.finds, finds)
         if not both:
-            # Another thing each time: whatever it is, it is not on the disk for good.
+            # A different finding each time: not a permanent fault of the disk.
             self._suspects[place] = SegmentProblem(place, identity, tuple(finds), now, now)
             return False
         self._troubles[place] = SegmentProblem(place, identity, both, before.since, now)
         return True
 
     def gone(self, place: SegmentPlace) -> bool:
-        """A segment is no more, or is active again; returns whether what is believed has changed."""
+        """Forget a segment that was deleted or is active again; returns whether the confirmed findings changed."""
         self._suspects.pop(place, None)
         return self._troubles.pop(place, None) is not None
 
     def touched(self, place: SegmentPlace, identity: SegmentIdentity) -> bool:
-        """Whether a segment's files are others than those that something was found in."""
+        """Whether a segment's files have changed since a finding in them."""
         known = self._troubles.get(place) or self._suspects.get(place)
         return known is not None and known.identity != identity
 
     def about(self, folder: str) -> bool:
-        """Whether anything in a partition's folder is believed, or suspected."""
+        """Whether a partition's directory has any finding, confirmed or suspected."""
         return any(place.folder == folder for place in (*self._troubles, *self._suspects))
 
     def due(self, now: float) -> list[SegmentPlace]:
-        """What is to be read again now."""
-        found = [p for p, t in self._suspects.items() if not 0 <= now - t.last_seen < self._confirm_after]
-        found += [p for p, t in self._troubles.items() if not 0 <= now - t.last_seen < AGAIN_AFTER]
+        """The segments to read again now."""
+        found = [p for p, t in self._suspects.items() if not 0 <= now - t.replica_index < self._confirm_after]
+        found += [p for p, t in self._troubles.items() if not 0 <= now - t.replica_index < AGAIN_AFTER]
         return sorted(found)
 
     def _looked_again(
@@ -122,7 +122,7 @@ class Confirmations:
     ) -> bool:
         place = known.place
         if finds and known.identity == identity:
-            self._troubles[place] = replace(known, last_seen=now)
+            self._troubles[place] = replace(known, replica_index=now)
             return False
         del self._troubles[place]
         if finds:

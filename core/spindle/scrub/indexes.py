@@ -1,8 +1,8 @@
-"""A segment's two indexes: in order by themselves, and pointing at what is in the log.
+"""A segment's two indexes: sorted, and consistent with the log.
 
-``.index``: entries of 8 bytes, offset relative to the segment's base and position in the log (``OffsetIndex``). A position is that of a
-batch; the offset is the last one of that batch, or of another that was appended together with it. ``.timeindex``: entries of 12 bytes,
-time and relative offset (``TimeIndex``): the largest time so far, and an offset of the batch that has it.
+``.index``: entries of 8 bytes, offset relative to the segment's base and position in the log (``OffsetIndex``). The position is that of a
+batch; the offset is the last one of that batch, or of another batch that was appended together with it. ``.timeindex``: entries of 12 bytes,
+timestamp and relative offset (``TimeIndex``): the largest timestamp so far, and an offset of the batch that has it.
 """
 
 import struct
@@ -16,36 +16,36 @@ TIME_ENTRY: Final = 12
 _OFFSETS: Final = struct.Struct(">ii")
 _TIMES: Final = struct.Struct(">qi")
 _NEVER: Final = float("inf")
-_MOST: Final = 4  # finds of one index: more of them say nothing new
+_MOST: Final = 4  # per index; more findings add no information
 
 
 class Indexes:
-    """Both indexes, compared with the batches that a walk over the log tells of (a `batches.Listener`)."""
+    """Both indexes, compared with the batches that a pass over the log reports (a `batches.Listener`)."""
 
     def __init__(self, base: int, size: int, offsets: bytes | None, times: bytes | None) -> None:
-        """Check what can be told without the log.
+        """Check what can be checked without the log.
 
         Args:
             base: base offset of the segment.
             size: bytes of its log.
-            offsets, times: what the files hold; None for one that is not there.
+            offsets, times: contents of the files; None for a missing one.
         """
         self.finds: list[SegmentError] = []
-        # Of a segment of 1 GB they have some hundred thousand entries: they stay as they lie on the disk, 8 and 12 bytes each.
+        # For a segment of 1 GB they have some hundred thousand entries, so they stay in the format of the files, 8 and 12 bytes each.
         self._base = base
         self._offsets, self._times = offsets or b"", times or b""
         self._count_offsets = self._check_offsets(base, size, offsets)
         self._count_times = self._check_times(base, size, times)
         self._next_offset = self._next_time = 0
         self._open: tuple[int, int] | None = (
-            None  # number and offset of an entry that a batch is still to answer to
+            None  # number and offset of an entry that is not confirmed by a batch yet
         )
         self.position: float = 0
         self.offset: float = 0
         self._look_out()
 
     def batch(self, position: int, base: int, last: int, max_timestamp: int, *, whole: bool) -> None:
-        """A batch of the log, in order."""
+        """Compare the next batch of the log, in order."""
         while (
             self._next_offset < self._count_offsets
             and (entry := self._offset_entry(self._next_offset))[1] <= position
@@ -54,14 +54,14 @@ class Indexes:
             offset, points_to = entry
             if points_to < position:
                 self._find(
-                    OFFSETS, self._next_offset, offset, f"points to {points_to}, where no batch begins"
+                    OFFSETS, self._next_offset, offset, f"points to {points_to}, where no batch starts"
                 )
             elif offset < base:
                 self._find(
                     OFFSETS,
                     self._next_offset,
                     offset,
-                    f"points to a later batch than that of offset {offset}",
+                    f"points to a batch after that of offset {offset}",
                 )
             else:
                 self._open = self._next_offset, offset
@@ -74,28 +74,31 @@ class Indexes:
         while self._next_time < self._count_times and (entry := self._time_entry(self._next_time))[1] <= last:
             time, offset = entry
             if offset < base:
-                self._find(TIMES, self._next_time, offset, f"offset {offset}, which the log does not have")
+                self._find(TIMES, self._next_time, offset, f"offset {offset}, which is not in the log")
             elif time != max_timestamp:
                 self._find(
-                    TIMES, self._next_time, offset, f"time {time}, but offset {offset} has {max_timestamp}"
+                    TIMES,
+                    self._next_time,
+                    offset,
+                    f"timestamp {time}, but offset {offset} has {max_timestamp}",
                 )
             self._next_time += 1
         self._look_out()
 
     def finish(self) -> None:
-        """The log has ended, and was read to its end: what is left points to nothing."""
+        """Called when the log was read to its end: the remaining entries point to nothing."""
         self._settle_open()
         if self._next_offset < self._count_offsets:
             offset, position = self._offset_entry(self._next_offset)
-            self._find(OFFSETS, self._next_offset, offset, f"points to {position}, where no batch begins")
+            self._find(OFFSETS, self._next_offset, offset, f"points to {position}, where no batch starts")
         if self._next_time < self._count_times:
             offset = self._time_entry(self._next_time)[1]
-            self._find(TIMES, self._next_time, offset, f"offset {offset}, which the log does not have")
+            self._find(TIMES, self._next_time, offset, f"offset {offset}, which is not in the log")
 
     def _settle_open(self) -> None:
         if self._open is not None:
             number, offset = self._open
-            self._find(OFFSETS, number, offset, f"offset {offset}, which the log does not have there")
+            self._find(OFFSETS, number, offset, f"offset {offset}, which is not there in the log")
             self._open = None
 
     def _look_out(self) -> None:
@@ -105,19 +108,19 @@ class Indexes:
         self.offset = min(time, self._open[1] if self._open is not None else _NEVER)
 
     def _offset_entry(self, number: int) -> tuple[int, int]:
-        """Offset and position."""
+        """Offset and position of an entry."""
         offset, position = _OFFSETS.unpack_from(self._offsets, number * OFFSET_ENTRY)
         return self._base + offset, position
 
     def _time_entry(self, number: int) -> tuple[int, int]:
-        """Time and offset."""
+        """Timestamp and offset of an entry."""
         time, offset = _TIMES.unpack_from(self._times, number * TIME_ENTRY)
         return time, self._base + offset
 
-    # Without the log
+    # Checks without the log
 
     def _check_offsets(self, base: int, size: int, data: bytes | None) -> int:
-        """How many entries there are before the first that cannot be."""
+        """Number of entries before the first invalid one."""
         if not self._there(OFFSETS, data, OFFSET_ENTRY, size):
             return 0
         count, before = 0, (-1, -1)
@@ -157,7 +160,7 @@ class Indexes:
                     file,
                     at,
                     None,
-                    f"{len(data)} bytes are no whole number of entries of {entry}",
+                    f"{len(data)} bytes are not a multiple of the entry size {entry}",
                 )
             )
             return False

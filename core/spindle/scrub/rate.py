@@ -1,10 +1,11 @@
-"""How fast is read: a token bucket that may be overdrawn by one read, and is then waited for."""
+"""The read rate: a token bucket that one read may overdraw, after which the reader waits."""
 
 from typing import Final
 
-BURST: Final = 1.0  # seconds' worth that may have been saved up, so that a busy machine does not make it slower than it is to be
+# Seconds of unused rate that may accumulate, so that a busy machine does not reduce the average rate.
+BURST: Final = 1.0
 
-BLOCK: Final = 4096  # direct I/O is aligned to this on any disk in use
+BLOCK: Final = 4096  # alignment of direct I/O on all common disks
 _LARGEST: Final = 1 << 20
 _SMALLEST: Final = 64 * 1024
 _READS_PER_SECOND: Final = 8
@@ -19,7 +20,7 @@ class Bucket:
         self._at = now
 
     def take(self, size: int, now: float) -> float:
-        """Take what was read; returns the seconds to wait before more is read."""
+        """Record a read; returns the seconds to wait before the next one."""
         saved = self._level + (now - self._at) * self.rate
         self._level = min(saved, BURST * self.rate) - size
         self._at = now
@@ -27,6 +28,6 @@ class Bucket:
 
 
 def piece(rate: int) -> int:
-    """Bytes to read at a time, whole blocks: large enough for a disk that turns, small enough for an even pace."""
+    """Bytes per read, in whole blocks: large enough for a spinning disk, small enough for a steady rate."""
     wanted = min(_LARGEST, max(_SMALLEST, rate // _READS_PER_SECOND))
     return wanted // BLOCK * BLOCK

@@ -1,7 +1,7 @@
-"""Which segment is next, and how much of a disk is checked: what was checked when, by partition and range of offsets.
+"""Which segment is checked next, and how much of a disk was checked: times of checks by partition and range of offsets.
 
-Runs of segments that were checked at about the same time are kept as one entry, so that a disk with a hundred thousand segments needs
-a few entries for each partition; those that were rolled since all was checked last have one each.
+Consecutive segments that were checked at about the same time form one entry (a run), so that a disk with a hundred thousand segments needs
+a few entries per partition; segments that were rolled since the last complete check have one entry each.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,19 +10,19 @@ from typing import Final
 
 from spindle.scrub.catalog import Segment
 
-SETTLED: Final = 120.0  # seconds without a change after which a segment may be read: what was written last is on the disk then
+SETTLED: Final = 120.0  # seconds without a write after which a segment may be checked: by then its last writes are on the disk
 _DAY: Final = 86400.0
-_TOGETHER: Final = 1 / 48  # of the days within which all is to be checked: times that near count as the same
+_TOGETHER: Final = 1 / 48  # share of the interval between checks: times that differ by less count as the same
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Segments, one after the other, that were checked.
+    """Consecutive segments that were checked.
 
     Attributes:
         first: base offset of the first of them.
-        end: where the last of them ended, which is the next one's base offset.
-        at: when the one that was checked first was, in seconds since the epoch.
+        end: end of the last of them, which is the base offset of the next segment.
+        at: time of the earliest check among them, in seconds since the epoch.
     """
 
     first: int
@@ -32,12 +32,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A segment as it lies on the disk.
+    """A segment on the disk.
 
     Attributes:
-        folder: of its partition.
+        folder: directory of its partition.
         size: bytes of its log.
-        written: when it was last written to, in seconds since the epoch.
+        written: time of its last write, in seconds since the epoch.
     """
 
     folder: str
@@ -48,12 +48,12 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How far a disk is.
+    """Progress on a disk.
 
     Attributes:
-        segments, bytes: inactive ones, and the size of their logs.
-        checked: bytes of those that were checked within the days that were asked for.
-        oldest: since when the one that waits longest has been unchecked (its last check, or its last write), in seconds since the epoch;
+        segments, bytes: number of inactive segments, and the size of their logs.
+        checked: bytes of those that were checked within the configured interval.
+        oldest: time since which the longest waiting one has been unchecked (its last check, or its last write), in seconds since the epoch;
             None if there is none.
     """
 
@@ -67,17 +67,17 @@ Runs = Mapping[str, Sequence[Run]]
 
 
 def checked_at(runs: Iterable[Run], base: int) -> float | None:
-    """When a segment was checked last; None if it never was."""
+    """Time of a segment's last check; None if it was never checked."""
     return next((run.at for run in runs if run.first <= base < run.end), None)
 
 
 def unchecked(runs: Iterable[Run], base: int) -> tuple[Run, ...]:
-    """The runs without the one that a segment is in: it, and those that were checked together with it, are due again."""
+    """The runs without the run of one segment: all segments of that run are due again."""
     return tuple(run for run in runs if not run.first <= base < run.end)
 
 
 def without(runs: Iterable[Run], segment: Segment) -> tuple[Run, ...]:
-    """The runs of a partition without one segment, which is due then; the others stay."""
+    """The runs of a partition without one segment, which is then due; the others stay."""
     kept: list[Run] = []
     for run in runs:
         if run.first < segment.base:
@@ -90,17 +90,17 @@ def without(runs: Iterable[Run], segment: Segment) -> tuple[Run, ...]:
 def record(
     runs: Iterable[Run], segment: Segment, now: float, every_days: float, written: float
 ) -> tuple[Run, ...]:
-    """The runs of a partition after one more of its segments was checked.
+    """The runs of a partition after the check of one more segment.
 
-    It joins a neighbour that was checked a little earlier, and takes that time, but for one that was checked before the segment was
-    written to last: by that time it would be due again at once.
+    The segment joins a neighbouring run that was checked a little earlier and gets its time, unless that run was checked before the segment's
+    last write: with that time it would be due again at once.
 
     Args:
-        runs: of the partition.
-        segment: what was checked.
-        now: when.
-        every_days: within which each segment is to be checked again.
-        written: when it was last written to, in seconds since the epoch.
+        runs: runs of the partition.
+        segment: the checked segment.
+        now: time of the check.
+        every_days: interval between checks of a segment.
+        written: time of its last write, in seconds since the epoch.
     """
     kept = without(runs, segment)
     earliest = max(written, now - every_days * _DAY * _TOGETHER)
@@ -110,7 +110,7 @@ def record(
 
 
 def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Neighbours of the same time become one. The others stay: when their segments were written is not known any more."""
+    """Neighbours with the same time become one run. Others stay separate, because the last writes of their segments are not known any more."""
     found: list[Run] = []
     for run in sorted(runs, key=lambda r: r.first):
         before = found[-1] if found else None
@@ -122,7 +122,7 @@ def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
 
 
 def forget(runs: Runs, known: Iterable[Known]) -> dict[str, tuple[Run, ...]]:
-    """Only what is still there: runs of partitions that have gone, and of offsets before a partition's first segment, are dropped."""
+    """Only what still exists: runs of deleted partitions, and of offsets before a partition's first segment, are dropped."""
     first: dict[str, int] = {}
     for each in known:
         first[each.folder] = min(each.segment.base, first.get(each.folder, each.segment.base))
@@ -134,9 +134,9 @@ def forget(runs: Runs, known: Iterable[Known]) -> dict[str, tuple[Run, ...]]:
 
 
 def due(known: Iterable[Known], runs: Runs, now: float, every_days: float) -> list[Known]:
-    """The segments to be checked, that which has waited longest first.
+    """The segments to check, the longest waiting first.
 
-    One that was never checked is due as soon as what was written last is sure to be on the disk; one that was, when the days are over.
+    A segment that was never checked is due as soon as its last writes are certainly on the disk; others when their interval has passed.
     """
     found: list[tuple[float, str, int, Known]] = []
     for each in known:
@@ -148,7 +148,7 @@ def due(known: Iterable[Known], runs: Runs, now: float, every_days: float) -> li
 
 
 def _checked(runs: Runs, known: Known) -> float | None:
-    """When a segment was checked last; None if it was written anew since, as one of a replica that came back is."""
+    """Time of a segment's last check; None if it was rewritten since, like the segments of a replica that was re-replicated."""
     at = checked_at(runs.get(known.folder, ()), known.segment.base)
     return None if at is None or at < known.written else at
 
@@ -156,15 +156,15 @@ def _checked(runs: Runs, known: Known) -> float | None:
 def sound(
     folder: str, known: Iterable[Known], seen: float, runs: Runs, now: float, every_days: float
 ) -> bool:
-    """Whether all of a partition that was at rest when it was looked for was checked.
+    """Whether all segments of a partition that were inactive at the listing were checked.
 
-    What came to rest since is none of it: where segments are rolled all the time, there always is one that is not read yet. Where none was
-    checked that is said of nothing.
+    Segments that became inactive since do not count: where segments are rolled all the time, one is always unchecked. False if none was
+    checked.
 
     Args:
-        folder: of the partition.
+        folder: directory of the partition.
         known: the segments.
-        seen: when these were looked for, in seconds since the epoch.
+        seen: time of the listing, in seconds since the epoch.
         runs, now, every_days: as for `due`.
     """
     times = [(each, _checked(runs, each)) for each in known if each.folder == folder]

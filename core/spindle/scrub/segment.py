@@ -6,7 +6,7 @@ from spindle.scrub.segment_errors import SegmentError
 
 
 class SegmentCheck:
-    """Feed it the log's bytes in order, then ask for the finds."""
+    """Call ``feed`` with the log's bytes in order, then ask for the findings."""
 
     def __init__(
         self, bounds: SegmentBounds, offsets: bytes | None, times: bytes | None, crc32c: Checksum
@@ -14,24 +14,24 @@ class SegmentCheck:
         """Check the indexes by themselves.
 
         Args:
-            bounds: what the segment has to keep to.
-            offsets, times: what its ``.index`` and its ``.timeindex`` hold; None for one that is not there.
-            crc32c: how checksums are made.
+            bounds: limits that the segment must respect.
+            offsets, times: contents of its ``.index`` and its ``.timeindex``; None for a missing one.
+            crc32c: function that computes CRC-32C.
         """
         self._indexes = Indexes(bounds.base, bounds.size, offsets, times)
         self._walk = BatchWalk(bounds, crc32c, self._indexes)
 
     def feed(self, data: memoryview) -> None:
-        """The next bytes of the log."""
+        """Process the next bytes of the log."""
         self._walk.feed(data)
 
     @property
     def batches(self) -> int:
-        """Batches that were seen."""
+        """Number of batches so far."""
         return self._walk.batches
 
     def finish(self) -> tuple[SegmentError, ...]:
-        """All finds, once all bytes were fed; those of the log come first."""
+        """All findings, after all bytes; those of the log come first."""
         self._walk.finish()
         if self._walk.whole:
             self._indexes.finish()

@@ -1,21 +1,21 @@
-"""What can be wrong with a segment."""
+"""Kinds of corruption of a segment."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class SegmentErrorKind(StrEnum):
-    """One word for each, as the status and the metrics have them."""
+    """Kinds, as named in the status and in metrics."""
 
-    CRC = "Crc"  # a batch's checksum does not fit its bytes
-    MAGIC = "Magic"  # no format of a batch that Kafka ever had
-    LENGTH = "Length"  # a batch's length, or the count of its records, makes no sense
-    ZEROED = "Zeroed"  # zeros where a batch should begin
-    TRUNCATED = "Truncated"  # the file ends within a batch
-    OFFSET = "Offset"  # offsets do not ascend, or lie outside the segment
-    EPOCH = "Epoch"  # leader epochs do not ascend
-    INDEX = "Index"  # an index is missing, or holds what the log does not
-    UNREADABLE = "Unreadable"  # the disk does not give the bytes
+    CRC = "Crc"  # a batch's checksum does not match its bytes
+    MAGIC = "Magic"  # not a format of batches that Kafka ever had
+    LENGTH = "Length"  # a batch's length, or its number of records, is invalid
+    ZEROED = "Zeroed"  # zeros where a batch should start
+    TRUNCATED = "Truncated"  # the file ends inside a batch
+    OFFSET = "Offset"  # offsets are not ascending, or are outside the segment
+    EPOCH = "Epoch"  # leader epochs are not ascending
+    INDEX = "Index"  # an index is missing, or does not match the log
+    UNREADABLE = "Unreadable"  # the disk returns an error instead of the bytes
 
 
 LOG = "log"
@@ -25,13 +25,13 @@ TIMES = "timeindex"
 
 @dataclass(frozen=True)
 class SegmentError:
-    """One thing that is wrong.
+    """One finding.
 
     Attributes:
-        file: extension of the segment's file that it is in: ``log``, ``index`` or ``timeindex``.
-        position: byte in that file at which it begins.
-        offset: first offset of the batch, where one can be told; else None.
-        message: a clause for people.
+        file: extension of the segment's file: ``log``, ``index`` or ``timeindex``.
+        position: position in that file at which it starts.
+        offset: first offset of the batch if it is known, else None.
+        message: a clause for the user.
     """
 
     kind: SegmentErrorKind

@@ -1,4 +1,4 @@
-"""What outlives the agent: when each segment was checked, and what was found. One text, with a checksum in its first line."""
+"""State that survives a restart of the agent: when each segment was checked, and the findings. A text with a checksum in its first line."""
 
 import json
 import zlib
@@ -15,7 +15,7 @@ _HEAD: Final = "spindle-scrub-1"
 
 @dataclass(frozen=True)
 class ScrubState:
-    """Of one log dir."""
+    """State of one log dir."""
 
     runs: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
     troubles: tuple[SegmentProblem, ...] = ()
@@ -25,7 +25,7 @@ class ScrubState:
 def render(
     directory_id: str, runs: Runs, troubles: Sequence[SegmentProblem], suspects: Sequence[SegmentProblem] = ()
 ) -> bytes:
-    """As it is written to the disk; times in whole seconds."""
+    """The state as text for the disk; times in whole seconds."""
     document = {
         "runs": {
             folder: [[run.first, run.end, int(run.at)] for run in mine] for folder, mine in runs.items()
@@ -38,7 +38,7 @@ def render(
 
 
 def parse(data: bytes, directory_id: str) -> ScrubState:
-    """What was written; nothing, if it is of another log dir, of another version, or not as it was written: then all is checked anew."""
+    """Parse the state; empty if it belongs to another log dir, has another version, or is corrupt: then everything is checked again."""
     head, _, body = data.partition(b"\n")
     if head != f"{_HEAD} {directory_id} {zlib.crc32(body):08x}".encode():
         return ScrubState()
@@ -55,7 +55,9 @@ def _memory(document: Mapping[str, Any]) -> ScrubState:
             for folder, mine in document["runs"].items()
         },
         tuple(_trouble(entry) for entry in document["troubles"]),
-        tuple(_trouble(entry) for entry in document.get("suspects", ())),  # earlier ones did not keep them
+        tuple(
+            _trouble(entry) for entry in document.get("suspects", ())
+        ),  # earlier versions did not store them
     )
 
 

@@ -1,4 +1,4 @@
-"""Thresholds of one disk in bytes: where each step of the ladder begins, and where it ends."""
+"""The thresholds of one disk in bytes: where each usage level starts, and where it ends."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -10,7 +10,7 @@ from spindle.api.policy import LastResortActions, Thresholds
 
 
 class UsageLevel(IntEnum):
-    """The ladder, from its foot to its top; each step includes those below it."""
+    """The usage levels, from the lowest to the highest; each one includes the actions of those below it."""
 
     NORMAL = 0
     WARN = 1
@@ -25,7 +25,7 @@ class UsageLevel(IntEnum):
 
     @property
     def label(self) -> str:
-        """As the status has it: ``DeleteRecords``."""
+        """The name in the status: ``DeleteRecords``."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -34,7 +34,7 @@ BY_LABEL: Final = {usage_level.label: usage_level for usage_level in UsageLevel}
 USED_PERCENT: Final = "UsedPercent"
 BYTES_FREE: Final = "BytesFree"
 
-# Between the refusal of moves and the hard stop the steps stand at even distances: 91, 92, 93 and 94 % by default.
+# The levels between RejectMoves and BlockProducers are evenly spaced: 91, 92, 93 and 94 % by default.
 _BETWEEN: Final = (
     UsageLevel.DROP_REPLICAS,
     UsageLevel.REDUCE_RETENTION,
@@ -45,11 +45,11 @@ _BETWEEN: Final = (
 
 @dataclass(frozen=True)
 class LevelBounds:
-    """Where one step begins and ends.
+    """Where one usage level starts and ends.
 
     Attributes:
-        enter: bytes in use from which on it is taken.
-        leave: bytes in use below which it is undone.
+        enter: used bytes at which it starts.
+        leave: used bytes below which it ends.
         by: which threshold is the stricter one: ``UsedPercent`` or ``BytesFree``.
     """
 
@@ -61,13 +61,13 @@ class LevelBounds:
 
 @dataclass(frozen=True)
 class DiskBounds:
-    """All steps of one disk, from the lowest to the highest; those that are turned off are left out."""
+    """All usage levels of one disk, from the lowest to the highest, without disabled ones."""
 
     capacity: int
     steps: tuple[LevelBounds, ...]
 
     def at(self, lowest: UsageLevel) -> LevelBounds:
-        """The level of a step, or of the next one above it that is turned on; else of the highest."""
+        """The bounds of a level, or of the next enabled one above it; otherwise of the highest."""
         return next((level for level in self.steps if level.level >= lowest), self.steps[-1])
 
 
@@ -75,14 +75,14 @@ class DiskBounds:
 def disk_bounds(
     capacity: int, thresholds: Thresholds, actions: LastResortActions | None = None
 ) -> DiskBounds:
-    """Turn thresholds into bytes in use of a disk of this capacity; of per cent and bytes free the stricter one counts.
+    """Convert thresholds to used bytes of a disk of this capacity; of percent and free bytes the stricter one counts.
 
-    A step never begins later than the next one, whatever was written about bytes free.
+    No level starts later than the next one, whatever thresholds for free bytes are configured.
 
     Args:
         capacity: bytes of the file system.
-        thresholds: of the cluster or of the pool.
-        actions: the steps that are turned on; none if not given.
+        thresholds: thresholds of the cluster or of the pool.
+        actions: the enabled last-resort actions; none if not given.
     """
     actions = actions or LastResortActions()
     hysteresis = capacity * thresholds.hysteresis // 100
@@ -116,7 +116,7 @@ def disk_bounds(
 
 
 def _stricter(capacity: int, percent: int, free: str | None) -> tuple[int, str]:
-    """Bytes in use at which the first of both is reached, and which that is."""
+    """Used bytes at which the first of the two is reached, and which one that is."""
     by_percent = capacity * percent // 100
     if free is None:
         return by_percent, USED_PERCENT

@@ -1,4 +1,4 @@
-"""Drops a replica from a full disk where no move helps, if at least two copies stay (no dir removed with replicas on it, docs/safety.md).
+"""Drops a replica from a full disk where no move helps, if at least two replicas stay ("no log dir removed with replicas on it", docs/safety.md).
 
 This is the only way to stop a follower from writing to a full disk. The replica is recorded and restored when there is space.
 """
@@ -21,7 +21,7 @@ _LEAST_COPIES: Final = 2
 class ReplicaDrop:
     """The replica that is dropped from a disk now; or why none may be."""
 
-    dropped: tuple[DroppedReplica, ...] = ()
+    shrunk: tuple[DroppedReplica, ...] = ()
     refusal: Waiting | None = None
 
 

@@ -1,7 +1,7 @@
 """Last-resort actions, each of them opt-in: shorter retention, deletion of records, a quota, blocked producers.
 
 All but the deletion are settings in Kafka: the journal records the previous value and restores it when the disk has free space again
-(what is changed can be put back, docs/safety.md). Deleted records cannot be restored.
+("every changed setting can be restored", docs/safety.md). Deleted records cannot be restored.
 """
 
 from collections.abc import Collection, Iterable, Mapping

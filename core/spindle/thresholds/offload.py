@@ -1,7 +1,7 @@
-"""Where replicas of disks that fill can go: the planner's choice, between the disks of a broker first, then across brokers.
+"""Where replicas of nearly full disks can go: the planner's choice, to other disks of the same broker first, then to other brokers.
 
-The planner counts replicas only. So each dir is shown to it with the room that Kafka may fill there, which is its level less what is
-not Kafka's, and moves that are under way count as done: what a disk is about to lose is not taken from it twice.
+The planner only counts replicas. So the capacity of each dir is given to it as the space that Kafka may use there, which is its threshold minus
+other files, and moves in progress count as done, so that nothing is moved off a disk twice.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,15 +21,15 @@ from spindle.placement.state import MoveReason
 Place = tuple[int, str]  # broker, path
 
 OFFLOAD: Final = "relieve"
-_MARK: Final = 0.5  # the share of what is shown as a dir's capacity that Kafka may fill; any will do that leaves headroom
+_MARK: Final = 0.5  # share of a dir's given capacity that Kafka may use; any value with headroom works
 
 
 @dataclass(frozen=True)
 class OffloadPlan:
-    """Moves that bring disks below their levels.
+    """Moves that bring disks below their thresholds.
 
     Attributes:
-        stuck: (broker, path) of disks that no move, planned or under way, relieves.
+        stuck: (broker, path) of disks that no move, planned or in progress, relieves.
         problem: why nothing could be planned, as a clause; None if it could.
     """
 
@@ -49,17 +49,17 @@ def plan_offload(
     agents: Collection[int] = (),
     search: bool = True,
 ) -> OffloadPlan:
-    """Plan what leaves disks that are too full.
+    """Plan moves off disks that are too full.
 
     Args:
-        view: what Kafka says now.
+        view: the current state of Kafka.
         full: the disks to be relieved.
-        room: bytes of replicas that each disk is to hold at most; disks without an entry take nothing.
+        room: maximum bytes of replicas for each disk; disks without an entry accept nothing.
         under_way: the journal's moves.
         avoid: dirs that are bad.
-        closed: dirs that are to take nothing.
+        closed: dirs that accept no replicas.
         agents: brokers whose agent can move replicas between their disks.
-        search: whether to look for the cheapest of all ways; not of use while one is under way.
+        search: whether to search for the cheapest plan; it is useless while a plan is being executed.
     """
     if not full:
         return OffloadPlan()
@@ -91,7 +91,7 @@ def _places(view: KafkaView) -> list[Place]:
 
 
 def _with_room(view: KafkaView, room: Mapping[Place, int]) -> KafkaView:
-    """Each dir as large as makes its room the planner's mark."""
+    """Each dir with a capacity of which its room is the share `_MARK`."""
     brokers = {
         i: broker
         if broker.log_dirs is None
@@ -105,7 +105,7 @@ def _with_room(view: KafkaView, room: Mapping[Place, int]) -> KafkaView:
 
 
 def _sized(log_dir: LogDir, room: int) -> LogDir:
-    """A dir that others have filled is shown as full of replicas: half of them are to leave, and none comes."""
+    """A dir without room is presented as full of replicas: half of them should leave, and none may come."""
     held = sum(log_dir.replicas.values())
     shown = int(max(room, 1) / _MARK)
     if shown < held or room <= 0:
@@ -120,7 +120,7 @@ def _moves(found: PlacementPlan) -> list[Move]:
         found.replica.tolist(), found.source.tolist(), found.target.tolist(), found.reason.tolist(), strict=True
     ):  # fmt: skip
         if reason in (MoveReason.RACK, MoveReason.EVACUATE, MoveReason.DRAIN):
-            continue  # not asked for here
+            continue  # not part of this plan
         at, to = int(s.broker[s.dir_broker[source]]), int(s.broker[s.dir_broker[target]])
         moves.append(
             Move(s.topic_name(replica), int(s.partition[replica]), at, s.dir_name[source], to, s.dir_name[target],

@@ -148,11 +148,11 @@ def _claim_conflict(broker: SnapshotObject, name: str, there: SnapshotObject) ->
         + (
             "of a former disk is still being deleted."
             if going
-            else "exists already and belongs to no disk of this broker."
+            else "exists already and does not belong to a disk of this broker."
         ),
         "Nothing to do: Spindle continues when the claim is deleted."
         if going
-        else f"Delete claim {objects.name(there)} if nobody needs the data on its volume.",
+        else f"Delete claim {objects.name(there)} if the data on its volume is not needed.",
         quiet=going,
     )
 
@@ -251,7 +251,7 @@ def _begin(
 def _reserve(
     inventory: DiskInventory, builder: PlanBuilder, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject
 ) -> _VolumeState:
-    """Reserve a free volume on the node; the patch fails if somebody else has taken the volume in the meantime."""
+    """Reserve a free volume on the node; the patch fails if another claim has taken the volume in the meantime."""
     state, disks = inventory.state, pool.disks
     want = DiskWant(disks.size, disks.storage_class)
     taken = {a.name for a in builder.actions if isinstance(a, Patch) and a.kind == "PersistentVolume"}
@@ -425,7 +425,7 @@ def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, nod
     disks = pool.disks
     left = [objects.name(volume) for volume in left_volumes(inventory.state, slot.disk["claim"])]
     hint = (
-        f" To use {some(left)} again, which was {slot.name} of this broker before and was retained: if nobody needs the data on it, "
+        f" To use {some(left)} again, which was {slot.name} of this broker before and was retained: if the data on it is not needed, "
         "wipe it and remove its spec.claimRef."
         if left
         else ""

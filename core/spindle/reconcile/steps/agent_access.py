@@ -73,7 +73,7 @@ def certify_agents(state: ClusterState, builder: PlanBuilder, authority: Authori
     """Sign the certificate requests of agents on nodes with brokers; renew in the last third of the lifetime.
 
     Returns:
-        the agents as one holder of certificates, for the rotation of the authority; empty if there is no agent.
+        the agents as one holder of certificates, for the rotation of the CA; empty if there is no agent.
     """
     if not state.snap.agent_namespace or UNKNOWN in state.snap.unknown:
         return []

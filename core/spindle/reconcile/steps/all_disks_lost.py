@@ -43,8 +43,8 @@ def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> Non
             f"KafkaCluster/{state.name}",
             ALL_DISKS_LOST,
             f"{all_of} blank or cannot be read: {some(named)}. No broker can start, so Spindle cannot "
-            "tell which partitions were on the disks, and their loss cannot be accepted by name.",
-            "Bring back one of these disks with its data, bound to its claim. If all of them are lost for good, recreate the cluster, without "
+            "determine which partitions were on the disks, and their loss cannot be accepted by name.",
+            "Bring back one of these disks with its data, bound to its claim. If all of them are permanently lost, recreate the cluster, without "
             f'its topics and records: kubectl patch kafkacluster {state.name} --type merge -p \'{{"spec": {{"deleteClaims": true}}}}\', then delete '
             "the KafkaCluster and apply it again.",
         )

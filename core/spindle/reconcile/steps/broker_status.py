@@ -90,7 +90,7 @@ def _state(
     pod = state.pods.get(node_id)
     if pod is None:
         if broker["spec"].get("leaving"):
-            return "Leaving", "Stopped for good: it holds no replicas, and its pool is scaled in."
+            return "Leaving", "Stopped permanently: it holds no replicas, and its pool is scaled in."
         if maintenance.stopped(broker):
             return "Stopped", "Down for maintenance until spec.maintenance.stopped is false."
         return "Pending", "Its pod does not exist yet."

@@ -380,7 +380,7 @@ def _pools_lost(state: ClusterState, builder: PlanBuilder) -> bool:
                 f"Claims exist for disks with data of {_brokers(ids)} {brokers}, whose pool {pool or '(none)'} is not in the spec. "
                 f"Until this is resolved, Spindle does not start {'it' if len(ids) == 1 else 'them'} and creates no new brokers.",
                 f"Put pool {pool or 'of these brokers'} back into spec.brokerPools with {counted(len(ids), 'replica')}. You can remove it when the "
-                "brokers run: Spindle then evacuates them first. Or, if nobody needs the data on these disks, delete their claims.",
+                "brokers run: Spindle then evacuates them first. Or, if the data on these disks is not needed, delete their claims.",
             )
         )
     return bool(found)

@@ -21,7 +21,7 @@ from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 
-_ACTION = "RecordIdentity"
+_ACTION = "Birth"
 
 
 def reconcile_identity(state: ClusterState, builder: PlanBuilder) -> NodeIdentity | None:

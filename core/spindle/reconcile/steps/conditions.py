@@ -274,14 +274,12 @@ def _available(seen: _Pass) -> ConditionRow:
         return ("Available", "False", "Starting", "Kafka has not started for the first time yet.")
     if partitions is None:
         why = seen.state.kafka.error or "partitions not read"
-        return ("Available", "Unknown", "KafkaUnknown", f"Kafka cannot be asked: {why}.")
+        return ("Available", "Unknown", "KafkaUnknown", f"Kafka cannot be queried: {why}.")
     if named := partitions.offline:
-        message = (
-            f"{counted(len(named), 'partition')} without a leader, cannot be read or written: {some(named)}."
-        )
+        message = f"{counted(len(named), 'partition')} {'has' if len(named) == 1 else 'have'} no leader and cannot be read or written: {some(named)}."
         return ("Available", "False", "OfflinePartitions", message)
     if named := partitions.under_min_isr:
-        message = f"{counted(len(named), 'partition')} under min.insync.replicas, acks=all is refused: {some(named)}."
+        message = f"{counted(len(named), 'partition')} {'is' if len(named) == 1 else 'are'} below min.insync.replicas, so Kafka rejects writes with acks=all: {some(named)}."
         return ("Available", "False", "PartitionsUnderMinIsr", message)
     message = "Every partition has a leader and at least min.insync.replicas in-sync replicas."
     return ("Available", "True", "MinIsrMet", message)
@@ -293,7 +291,7 @@ def _ready(seen: _Pass, available: ConditionRow) -> ConditionRow:
         return row
     nodes = seen.nodes
     if nodes.stopped:
-        message = f"Stopped by hand: {some(list(nodes.stopped))}; all others are in sync."
+        message = f"Stopped by an administrator: {some(list(nodes.stopped))}; all others are in sync."
         return ("Ready", "False", "BrokersStopped", message)
     if nodes.restarting:
         message = f"Rolling restart: {some(list(nodes.restarting))} not in sync yet; all others are in sync."
@@ -305,11 +303,11 @@ def _ready(seen: _Pass, available: ConditionRow) -> ConditionRow:
 
 
 def _not_carried_out(seen: _Pass) -> ConditionRow | None:
-    """Not ready because of the spec, or since nobody can tell."""
+    """Not ready because of the spec, or because the state is not known."""
     state = seen.state
     if state.refused:
         first = state.refused[0]
-        message = f"The spec is not carried out: {first.field}: {first.message}. {seen.counts}."
+        message = f"The spec is not applied: {first.field}: {first.message}. {seen.counts}."
         return ("Ready", "False", first.reason, message)
     if objects.deleting(state.cluster):
         return ("Ready", "False", "Deleting", "The KafkaCluster is being deleted.")
@@ -375,7 +373,7 @@ def _stalled(seen: _Pass) -> ConditionRow:
 
 
 def _is_routine(state: ClusterState, action: Action) -> bool:
-    """Whether an action is no sign that the spec is not in effect: users, leaders, moves and their record."""
+    """Whether an action does not apply the spec, so that it may run while the spec is in effect: users, leaders, moves and their record."""
     if isinstance(action, _ROUTINE):
         return True
     kinds = {(kind, name) for kind, _, name in regards(action, state.namespace)}

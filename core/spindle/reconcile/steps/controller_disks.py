@@ -57,7 +57,7 @@ def blank(state: ClusterState, node_id: int) -> Mapping[str, object] | None:
     return found if found is not None and found.get("state") == facts.BLANK else None
 
 
-def request_restarts(state: ClusterState, wanted: dict[int, RestartRequest]) -> None:
+def look_anew(state: ClusterState, wanted: dict[int, RestartRequest]) -> None:
     """Request new pods for controllers that can no longer access their disk: only a new pod mounts and inspects a replacement.
 
     At once if Kafka ran in the pod before, as the disk was accessible then; else a minute after the pod was created.

@@ -26,7 +26,7 @@ from spindle.reconcile import objects
 from spindle.reconcile.actions import Action, AddVoter, Delete, Patch, RemoveVoter
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
-from spindle.reconcile.steps.controller_disks import lost, reconcile_controller_claims, request_restarts
+from spindle.reconcile.steps.controller_disks import look_anew, lost, reconcile_controller_claims
 from spindle.reconcile.steps.eviction import RestartRequest
 
 _ACTION: Final = "ChangeControllers"
@@ -47,7 +47,7 @@ def reconcile_controllers(
         controllers that must not be taken down in this pass, and why: the change of the quorum assumes that they stay up.
     """
     _delete_removed(state, builder, identity)
-    request_restarts(state, wanted)
+    look_anew(state, wanted)
     reconcile_controller_claims(state, builder, identity)
     decision = next_step(
         state.kafka.quorum,

@@ -42,7 +42,7 @@ def _offline(inventory: DiskInventory, slot: BrokerDisk) -> bool:
 def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[ElectUnclean | Reassign]:
     """Check the acceptances, record the valid ones, and elect surviving replicas.
 
-    Sets `inventory.accepted_losses` to the partitions of which no replica survives. The returned elections must come last in the pass. If a replica
+    Sets `inventory.given_up` to the partitions of which no replica survives. The returned elections must come last in the pass. If a replica
     that is still being added precedes the survivor in the assignment, the assignment is reordered first and the next pass elects.
     """
     accepted: dict[str, Accepted] = {}
@@ -71,7 +71,7 @@ def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[Ele
                 )
             )
     verdict = resolve_losses(inventory.replica_index, inventory.losses, accepted)
-    inventory.accepted_losses = verdict.empty
+    inventory.given_up = verdict.empty
     for loss, refusal in verdict.refusals:
         name = names.broker_name(inventory.state.name, loss.broker)
         builder.wait(Waiting.of("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))
@@ -118,7 +118,7 @@ def at_risk(inventory: DiskInventory) -> str | None:
         copies = "replica" if len(named) == 1 else "replicas"
         parts.append(
             f"The only in-sync {copies} of {counted(len(named), 'partition')} {'is' if len(named) == 1 else 'are'} on {loss.disk} of {name}, "
-            f"which has failed: {some(named, 20)}. To resolve: {back}; or, if it is lost for good, accept the loss with this entry in "
+            f"which has failed: {some(named, 20)}. To resolve: {back}; or, if it is permanently lost, accept the loss with this entry in "
             f'spec.acceptDataLoss.disks of KafkaBroker {name}: {{"name": "{loss.disk}", "token": "{loss.text}"}}'
         )
     return " ".join(parts)
@@ -157,7 +157,7 @@ def _used_up(inventory: DiskInventory, loss: Loss) -> Waiting:
         "AcceptanceAlreadyUsed",
         f"The entry of spec.acceptDataLoss.disks for {loss.disk} of {name} accepted an earlier loss of the same partitions and does not apply "
         "to this one.",
-        f"Bring the disk back with its data. Or, if it is lost for good: remove the entry, wait until the annotation {ANN_ACCEPTED} no longer "
+        f"Bring the disk back with its data. Or, if it is permanently lost: remove the entry, wait until the annotation {ANN_ACCEPTED} no longer "
         f"names {loss.disk}, and write {loss.text} again.",
     )
 

@@ -24,7 +24,7 @@ from spindle.rolling.verdict import RestartVerdict
 _FIELD: Final = "acceptUnavailable"
 
 
-def apply_acceptance(
+def let_go(
     state: ClusterState, rolling: RestartSafety, node_id: int, verdict: RestartVerdict, down: AbstractSet[int]
 ) -> RestartVerdict:
     """The verdict on a broker after applying the user's acceptance: accepted partitions are named and no longer forbid the restart.
@@ -63,7 +63,7 @@ def name_deadlock(
     builder: PlanBuilder,
     rolling: RestartSafety,
     down: AbstractSet[int],
-    blocked_drops: Mapping[int, Blocked],
+    shrinks: Mapping[int, Blocked],
     turn: RolloutDecision,
     coming: AbstractSet[int],
 ) -> None:
@@ -73,11 +73,11 @@ def name_deadlock(
         state, builder: of this pass.
         rolling: computed from one observation of Kafka.
         down: brokers that are down or going down.
-        blocked_drops: brokers with failed disks whose replicas cannot be dropped for now.
+        shrinks: brokers with failed disks whose replicas cannot be dropped for now.
         turn: which brokers restart now and which may not, among those that need a restart for more than a configuration change.
         coming: brokers that went down and are expected back. Nothing is reported while any of them could resolve the deadlock.
     """
-    blocked = dict(blocked_drops)
+    blocked = dict(shrinks)
     for node_id, refusal in turn.refused.items():
         if refusal.reason == BELOW_MIN_ISR and node_id < names.FIRST_CONTROLLER_ID:
             blocked[node_id] = held_by(rolling, node_id, refusal, down | set(turn.go))

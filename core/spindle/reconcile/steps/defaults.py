@@ -21,7 +21,7 @@ _QUIET_SECONDS: Final = 30.0
 
 
 def reconcile_defaults(state: ClusterState, builder: PlanBuilder, explicit: Mapping[str, str]) -> bool:
-    """Set the defaults that the spec names, restore those that it no longer names. True when none of ours is left to restore.
+    """Set the defaults that the spec names, restore those that it no longer names. True when none of them is left to restore.
 
     Args:
         state, builder: of this pass.
@@ -38,7 +38,7 @@ def reconcile_defaults(state: ClusterState, builder: PlanBuilder, explicit: Mapp
         builder.do(_note(record, found.ours))
     if found.orders:
         text = ", ".join(
-            f"{key}={value}" if value is not None else f"{key} to its former value"
+            f"{key}={value}" if value is not None else f"{key} to its previous value"
             for key, value in found.orders.items()
         )
         message = f"Setting cluster-wide defaults without a restart: {text}."
@@ -59,7 +59,7 @@ def _current(state: ClusterState) -> Mapping[str, ConfigValues] | None:
 
 
 def _read(record: SnapshotObject) -> dict[str, Default]:
-    """The defaults that Spindle has set; empty if the record cannot be read, so that no default is mistaken for ours."""
+    """The defaults that Spindle has set; empty if the record cannot be read, so that no user's default is mistaken for Spindle's."""
     try:
         noted: Any = json.loads(objects.annotation(record, ANN_DYNAMIC_CONFIG) or "{}")
         return {str(key): Default(*(entry.get(name) for name in _KEYS)) for key, entry in noted.items()}
@@ -102,7 +102,7 @@ def _by_hand(state: ClusterState, key: str, now: str, want: str) -> Waiting:
         "Configure",
         f"KafkaCluster/{state.name}/{key}",
         "ConfigOverridden",
-        f"Somebody else set the cluster-wide default {key} to {now}; the spec says {want}. Spindle does not overwrite it.",
+        f"Another client set the cluster-wide default {key} to {now}; the spec says {want}. Spindle does not overwrite it.",
         f"Run: kafka-configs.sh --alter --add-config {key}={want} --entity-type brokers --entity-default. Or set {key} to {now} in the spec.",
     )
 

@@ -198,7 +198,7 @@ def _was_on(inventory: DiskInventory, slot: BrokerDisk, *, everything: bool) -> 
         slot: the disk that is replaced.
         everything: whether the disk may have held all replicas of its broker.
     """
-    accepted = inventory.accepted_losses_on(slot.broker)
+    accepted = inventory.given_up_on(slot.broker)
     if everything:
         return frozenset(inventory.replica_index.partitions) - accepted if accepted else None
     lost = (loss.partitions for loss in inventory.losses if (loss.broker, loss.disk) == slot.key)

@@ -179,7 +179,7 @@ def _facts(inventory: DiskInventory, slot: BrokerDisk, *, acting: bool, filled: 
         new_disk=acting and _is_new(inventory, slot),
         backfilled=filled,
         cordon_requested=slot.request.cordoned,
-        usage_high=inventory.level(slot) >= UsageLevel.CORDON,
+        backfilling=inventory.level(slot) >= UsageLevel.CORDON,
         drain_requested=slot.request.drained,
         removing=slot.key in inventory.removing,
         scaling_in=slot.broker in inventory.scaling_in,
@@ -197,7 +197,7 @@ def stands_empty(inventory: DiskInventory, slot: BrokerDisk) -> bool | None:
         inventory.replica_index,
         slot.broker,
         slot.path,
-        inventory.accepted_losses_on(slot.broker),
+        inventory.given_up_on(slot.broker),
         inventory.incoming_to(slot),
     )
     if refusal is not None and refusal.reason == "LogDirsUnknown":

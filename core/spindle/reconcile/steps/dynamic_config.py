@@ -229,7 +229,7 @@ def _by_hand(broker: SnapshotObject, key: str, found: str, asked: str) -> Waitin
         "Configure",
         f"KafkaBroker/{name}/{key}",
         "ConfigOverridden",
-        f"Somebody else set {key} of {name} to {found} dynamically; the spec says {asked}. Spindle does not overwrite it.",
+        f"Another client set {key} of {name} to {found} dynamically; the spec says {asked}. Spindle does not overwrite it.",
         f"Delete it with kafka-configs.sh --alter --delete-config {key} (--entity-type brokers, with --entity-name "
         f"{broker['spec']['id']} or --entity-default), or set {key} to {found} in the spec.",
     )

@@ -24,7 +24,7 @@ from spindle.reconcile.broker_disks import NODE_LOST, BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.brokers import BrokerRecords, find_location
-from spindle.reconcile.steps.deadlocks import apply_acceptance, held_by
+from spindle.reconcile.steps.deadlocks import held_by, let_go
 from spindle.reconcile.steps.disk_states import remedy_of
 from spindle.reconcile.steps.moves import MoveRequests, limits_of, signals_of
 from spindle.reconcile.steps.unavailable import unavailable
@@ -56,28 +56,28 @@ def reconcile_evacuation(
     plan = _plan(inventory, leaving, draining, lost)
     if plan.problem is not None:
         builder.wait(_cannot_plan(inventory, [*leaving, *draining], plan.problem))
-    drops: list[DroppedReplica] = []
+    shrinks: list[DroppedReplica] = []
     for broker in sorted({slot.broker for slot in leaving}):
         mine = [slot for slot in leaving if slot.broker == broker]
-        drops += _drop(inventory, builder, mine, plan, drops)
+        shrinks += _drop(inventory, builder, mine, plan, shrinks)
     for slot in draining:
         _report_stuck_drain(inventory, builder, slot, plan)
     for slot in [*leaving, *draining]:
         _remove(inventory, builder, records, slot)
     for slot in inventory.slots:
         _keep(inventory, records, slot)
-    off = {(entry.broker, entry.key) for entry in drops}
+    off = {(entry.broker, entry.key) for entry in shrinks}
     moves = tuple(move for move in plan.moves if (move.source, move.key) not in off)
-    return MoveRequests(moves=moves, drops=tuple(drops), lost=lost, settings=_cordons(inventory))
+    return MoveRequests(moves=moves, shrinks=tuple(shrinks), lost=lost, settings=_cordons(inventory))
 
 
-def _to_restart(inventory: DiskInventory, drops: list[DroppedReplica]) -> frozenset[int]:
+def _to_restart(inventory: DiskInventory, shrinks: list[DroppedReplica]) -> frozenset[int]:
     """Brokers whose replicas are being dropped, or were dropped, because of a failed disk: each of them is to restart next.
 
     If two brokers did this at the same time, each could have the in-sync replicas that the other dropped, and neither could restart.
     """
     standing = inventory.journal.dropped if inventory.journal is not None else ()
-    return frozenset(entry.broker for entry in (*standing, *drops) if not entry.reason)
+    return frozenset(entry.broker for entry in (*standing, *shrinks) if not entry.reason)
 
 
 def closed_dirs(inventory: DiskInventory) -> frozenset[tuple[int, str]]:
@@ -181,9 +181,9 @@ def _drop(
         away,
         new,
     )
-    refusal = found.refusal or _not_spared(inventory, slot.broker, found.dropped, others, away)
+    refusal = found.refusal or _not_spared(inventory, slot.broker, found.shrunk, others, away)
     if refusal is None:
-        return found.dropped
+        return found.shrunk
     builder.wait(Waiting.of(_EVACUATE, inventory.object_name(slot), refusal))
     if refusal.reason == INSUFFICIENT_IN_SYNC:
         rolling = RestartSafety(inventory.view, meant(inventory.journal, inventory.view.partitions))
@@ -205,9 +205,7 @@ def _not_spared(
     rolling = RestartSafety(
         without_dropped(inventory.view, dropped), meant(journal, inventory.view.partitions)
     )
-    verdict = apply_acceptance(
-        inventory.state, rolling, broker, rolling.may_go_down(broker, away - {broker}), away
-    )
+    verdict = let_go(inventory.state, rolling, broker, rolling.may_go_down(broker, away - {broker}), away)
     if verdict.refusal is None:
         return None
     if verdict.refusal.reason == BELOW_MIN_ISR:
@@ -317,7 +315,7 @@ def _remove(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecor
         inventory.replica_index,
         slot.broker,
         slot.path,
-        inventory.accepted_losses_on(slot.broker),
+        inventory.given_up_on(slot.broker),
         inventory.incoming_to(slot),
     )
     if refusal is not None:
@@ -397,7 +395,7 @@ def merge_requests(first: MoveRequests, second: MoveRequests) -> MoveRequests:
     return replace(
         first,
         moves=(*first.moves, *second.moves),
-        drops=(*first.drops, *second.drops),
+        shrinks=(*first.shrinks, *second.shrinks),
         lost=frozenset({*first.lost, *second.lost}),
         settings={**first.settings, **second.settings},
         closed=frozenset({*first.closed, *second.closed}),

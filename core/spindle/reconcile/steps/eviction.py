@@ -61,7 +61,7 @@ def reconcile_evictions(
     given: AbstractSet[int] = frozenset(),
     before: Mapping[TopicPartition, tuple[int, ...]] | None = None,
     fences: Sequence[Delete] = (),
-    blocked_drops: Mapping[int, Blocked] | None = None,
+    shrinks: Mapping[int, Blocked] | None = None,
 ) -> None:
     """Continue evictions that have started, then start the next ones if "no restart below min.insync.replicas" allows them.
 
@@ -73,7 +73,7 @@ def reconcile_evictions(
         given: brokers that a drain may evict from this pass on, or that are to restart next.
         before: see `RestartSafety`.
         fences: brokers that are stopped at once. They are marked, too: an operator that has lost its lease cannot write the mark.
-        blocked_drops: brokers with failed disks whose replicas cannot be dropped for now, and why.
+        shrinks: brokers with failed disks whose replicas cannot be dropped for now, and why.
     """
     kept = current_records(state)
     rolling = RestartPolicy(state.restart_safety.meaning(before), refused or {})
@@ -83,7 +83,7 @@ def reconcile_evictions(
         n for n, pod in state.pods.items() if objects.uid(pod) in {fence.uid for fence in fences}
     }
     others = {node_id: why for node_id, why in wanted.items() if node_id not in now}
-    _settle(state, builder, others, kept, rolling, gone | now, held | now, fenced, blocked_drops or {})
+    _settle(state, builder, others, kept, rolling, gone | now, held | now, fenced, shrinks or {})
     builder.do(*fences)
 
 
@@ -109,7 +109,7 @@ def _settle(
     down: frozenset[int],
     held: AbstractSet[int],
     fenced: tuple[dict[str, Any], ...],
-    blocked_drops: Mapping[int, Blocked],
+    shrinks: Mapping[int, Blocked],
 ) -> None:
     changes = {node_id for node_id, why in wanted.items() if why.reason in CHANGES}
 
@@ -130,7 +130,7 @@ def _settle(
                 )
         elif not objects.deleting(pod) and node_id not in held:
             _go_on(state, builder, mark, pod, wanted.get(node_id), ask(node_id))
-    report_deadlock = partial(name_deadlock, state, builder, judge.rolling, down, blocked_drops)
+    report_deadlock = partial(name_deadlock, state, builder, judge.rolling, down, shrinks)
     fresh = _begin(state, builder, wanted, kept, ask, report_deadlock)
     # Reported independently of the rollout order, so that the time of waiting for the copies is known.
     for node_id in sorted(changes):

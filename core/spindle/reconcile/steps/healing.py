@@ -165,7 +165,7 @@ def restore_pending(
 
 def to_restart(requests: MoveRequests) -> frozenset[int]:
     """Brokers that have to restart next, because replicas of their failed disks are dropped in this pass: no other broker goes down in it."""
-    return frozenset(entry.broker for entry in requests.drops if not entry.reason)
+    return frozenset(entry.broker for entry in requests.shrinks if not entry.reason)
 
 
 def _restore_first(dropped: Sequence[DroppedReplica]) -> Waiting:

@@ -42,7 +42,7 @@ from spindle.reconcile.times import seconds, stamp
 _KEY: Final = "journal"
 _MOVES: Final = "MoveReplicas"
 _NOT_FOUND: Final = "No replica is moved: the journal of moves is missing or has lost its label."
-_DELETED: Final = "The journal of moves was deleted by hand. Its finalizer keeps it, and moves go on, until everything that it records is reverted."
+_DELETED: Final = "The journal of moves was deleted by hand. Its finalizer keeps it, and moves continue, until everything that it records is reverted."
 _UNTIL_EMPTY: Final = (
     "Nothing to do: Spindle deletes the journal and creates a new one when the moves have completed, the configs are reverted and dropped "
     "replicas are restored."

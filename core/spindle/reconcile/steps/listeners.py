@@ -10,13 +10,13 @@ from spindle.manifests.services import broker_listener_service, listener_service
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Delete, Patch
 from spindle.reconcile.advertised_listeners import (
-    last_advertised,
     listeners_of,
     live_address,
     node_of,
     port_of,
     runs,
     service_of,
+    told,
 )
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
@@ -116,7 +116,7 @@ def _reconcile_address(state: ClusterState, builder: PlanBuilder, listener: List
     service = service_of(state, listener, broker_id)
     if service is None:
         return  # it is created in this pass
-    live, last = live_address(state, listener, broker_id), last_advertised(service)
+    live, last = live_address(state, listener, broker_id), told(service)
     if live is None and last is None:
         builder.wait(_unknown(state, listener, broker_id))
     elif live is not None and live != last:

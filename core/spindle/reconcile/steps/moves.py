@@ -36,7 +36,7 @@ class MoveRequests:
     """The requests of other steps to the executor; see `spindle.moves.execute.execute`."""
 
     moves: tuple[Move, ...] = ()
-    drops: tuple[DroppedReplica, ...] = ()
+    shrinks: tuple[DroppedReplica, ...] = ()
     lost: AbstractSet[int] = frozenset()
     settings: Mapping[SettingKey, str] = field(default_factory=dict)
     closed: AbstractSet[tuple[int, str]] = frozenset()
@@ -84,7 +84,7 @@ def reconcile_moves(
         journal,
         requests.moves,
         limits,
-        drops=requests.drops,
+        shrinks=requests.shrinks,
         lost=requests.lost,
         settings={**requests.settings, **between_dirs.rates(state.brokers)},
         closed=requests.closed,
@@ -175,11 +175,11 @@ def _report(state: ClusterState, builder: PlanBuilder, outcome: StepResult) -> N
     if outcome.progress:
         builder.wait(_in_flight(thing, outcome))
         builder.wait(*_stalled(state, thing, outcome))
-    for refused in _by_reason(r for r in outcome.refusals if not r.abandoned):
+    for refused in _by_reason(r for r in outcome.refusals if not r.given_up):
         builder.wait(
             Waiting.of(_ACTION, thing, refused[0].refusal) if len(refused) == 1 else _several(thing, refused)
         )
-    for refused in _by_reason(r for r in outcome.refusals if r.abandoned):
+    for refused in _by_reason(r for r in outcome.refusals if r.given_up):
         more = f" And {len(refused) - 1} more." if len(refused) > 1 else ""
         builder.events.append(
             _event(state, "Warning", refused[0].refusal.reason, refused[0].refusal.message + more)

@@ -1,6 +1,6 @@
 """Name conflicts: drops from the plan every action on an object that is not this cluster's, and reports the object.
 
-Safety rule "only what is ours" (``docs/safety.md``).
+Safety rule "only owned objects are changed" (``docs/safety.md``).
 """
 
 from typing import Final
@@ -31,9 +31,9 @@ _CLAIM: Final = "PersistentVolumeClaim"
 
 
 def leave_alone(state: ClusterState, builder: PlanBuilder) -> None:
-    """Remove from the plan what would touch an object that is not ours, with a wait for each such object.
+    """Remove actions from the plan that would change an object of another owner, and add a wait for each such object.
 
-    Actions that need the journal do not run without it (safety rule "what is changed can be put back", ``docs/safety.md``): where its name
+    Actions that need the journal do not run without it (safety rule "every changed setting can be restored", ``docs/safety.md``): where its name
     is taken, everything after its first write is dropped.
     """
     records = {names.identity_map(state.name), names.moves_map(state.name)}
@@ -49,7 +49,7 @@ def leave_alone(state: ClusterState, builder: PlanBuilder) -> None:
 
 
 def name_conflict_reported(state: ClusterState, builder: PlanBuilder, kind: str, name: str) -> bool:
-    """Whether somebody else's object has this name in the KafkaCluster's namespace; adds a wait for it if so."""
+    """Whether an object of another owner has this name in the KafkaCluster's namespace; adds a wait for it if so."""
     taken = state.taken.get((kind, OWN, name))
     if taken is not None:
         builder.wait(_wait(state, taken))
@@ -108,7 +108,7 @@ def _wait(state: ClusterState, taken: NameConflict) -> Waiting:
         "NameConflict",
         f"{taken.kind} {taken.name} does not belong to this KafkaCluster: {owner}. Spindle does not use, change or delete it, so the cluster "
         f"has no {taken.kind} of that name.",
-        f"If nobody needs it, delete it: {_delete(state, taken)}. If somebody does, give the KafkaCluster another name.{_claim(state, taken)}",
+        f"If it is not needed, delete it: {_delete(state, taken)}. Otherwise, give the KafkaCluster another name.{_claim(state, taken)}",
     )
 
 
@@ -121,12 +121,12 @@ def _claim(state: ClusterState, taken: NameConflict) -> str:
     identity = state.known_identity
     if taken.kind == "Secret" and taken.namespace == OWN:
         return (
-            f" If it is this cluster's own, restored from a backup: make sure that it has the label {names.LABEL_CLUSTER}={state.name}, then run: "
+            f" If it belongs to this cluster and was restored from a backup: make sure that it has the label {names.LABEL_CLUSTER}={state.name}, then run: "
             f"kubectl annotate --overwrite kafkacluster {state.name} -n {state.namespace} {names.ANN_RESTORED}={taken.uid}"
         )
     if identity is not None and (taken.kind == _CLAIM or taken.name in objects_without_owner(state.name)):
         return (
-            f" If it is this cluster's own, run: kubectl annotate --overwrite {taken.kind.lower()} {taken.name} -n {state.namespace} "
+            f" If it belongs to this cluster, run: kubectl annotate --overwrite {taken.kind.lower()} {taken.name} -n {state.namespace} "
             f"{names.ANN_CLUSTER_ID}={identity.cluster_id}"
         )
     return ""

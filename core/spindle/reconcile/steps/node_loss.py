@@ -1,7 +1,7 @@
-"""A broker whose node is gone for good: its replicas are re-replicated elsewhere, its claims deleted, and it is recreated on another node.
+"""A broker whose node is permanently lost: its replicas are re-replicated elsewhere, its claims deleted, and it is recreated on another node.
 
 The replicas move as for any broker whose disks are all dead (see `spindle.reconcile.steps.evacuation`). This step reports what it waits
-for, and deletes the claims once no replica is assigned to the broker (safety rule "no dir removed with replicas on it",
+for, and deletes the claims once no replica is assigned to the broker (safety rule "no log dir removed with replicas on it",
 ``docs/safety.md``). The volumes are set to Retain and kept for their owner.
 """
 
@@ -68,7 +68,7 @@ def _delete_pod(builder: PlanBuilder, pod: SnapshotObject, node: str) -> None:
                 uid=objects.uid(pod),
                 grace_seconds=_GRACE,
                 reason="NodeLost",
-                message=f"Deleted pod {objects.name(pod)}: node {node} is gone for good.",
+                message=f"Deleted pod {objects.name(pod)}: node {node} is permanently lost.",
             )
         )
 
@@ -89,7 +89,7 @@ def _move_out(
     if not claims:
         _recreate_broker(inventory, builder, records, node_id, loss, location)
     for claim in claims:
-        why = f"node {loss.node} is gone for good, and its disks hold no replicas any more"
+        why = f"node {loss.node} is permanently lost, and its disks hold no replicas any more"
         release(state, builder, identity, claim, f"KafkaBroker/{objects.name(state.brokers[node_id])}", why)
 
 
@@ -117,7 +117,7 @@ def _recreate_broker(
         Event(
             type="Normal",
             reason="BrokerRecreated",
-            message=f"{objects.name(broker)} is recreated on another node{where}: {loss.node} is gone for good, and its disks held no "
+            message=f"{objects.name(broker)} is recreated on another node{where}: {loss.node} is permanently lost, and its disks held no "
             "replicas any more.",
             kind="KafkaCluster",
             name=state.name,

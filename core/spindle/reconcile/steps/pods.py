@@ -216,7 +216,7 @@ def _name_release(builder: PlanBuilder, pod: SnapshotObject, shared: ClusterInpu
 
 
 def _strangers(state: ClusterState, builder: PlanBuilder) -> None:
-    """Report pods with a name of ours and no KafkaBroker; `spindle.reconcile.steps.controllers` handles removed controllers."""
+    """Report pods with a name of this cluster and no KafkaBroker; `spindle.reconcile.steps.controllers` handles removed controllers."""
     found = [
         objects.name(pod)
         for node_id, pod in state.pods.items()
@@ -232,6 +232,6 @@ def _strangers(state: ClusterState, builder: PlanBuilder) -> None:
                     f"Pod/{name}",
                     "OrphanedPod",
                     f"Pod {name} has a name of this cluster, but there is no KafkaBroker for it. Spindle does not touch it.",
-                    "Delete the pod if nobody needs it.",
+                    "Delete the pod if it is not needed.",
                 )
             )

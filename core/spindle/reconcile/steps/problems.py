@@ -186,7 +186,7 @@ def _terminating(state: ClusterState, builder: PlanBuilder, pod: SnapshotObject)
             "NodeUnreachable",
             f"Pod {objects.name(pod)} is being deleted, but its node {objects.name(node)} is not ready, so Kafka may still run there. "
             "Spindle does not replace the pod before that is ruled out.",
-            f"Bring node {objects.name(node)} back. If it is gone for good, delete the Node or taint it "
+            f"Bring node {objects.name(node)} back. If it is permanently lost, delete the Node or taint it "
             f"{OUT_OF_SERVICE}.",
         )
     )

@@ -123,7 +123,7 @@ class _ProposalReconciler:
             self.look,
             self.inventory.journal,
             self.limits,
-            busy={move.key for move in self.others.moves} | {entry.key for entry in self.others.drops},
+            busy={move.key for move in self.others.moves} | {entry.key for entry in self.others.shrinks},
             idle=self._idle(proposal),
         )
 
@@ -284,7 +284,7 @@ def _precedence(inventory: DiskInventory) -> ProposalProblem | None:
     if short:
         return ProposalProblem(
             "PartitionsUnderMinIsr",
-            f"{counted(len(short), 'partition')} {'is' if len(short) == 1 else 'are'} under min.insync.replicas: {some(short)}. Catching up needs the bandwidth.",
+            f"{counted(len(short), 'partition')} {'is' if len(short) == 1 else 'are'} below min.insync.replicas: {some(short)}. The replicas that catch up need the bandwidth.",
             "Nothing to do: Spindle continues when the replicas are back in the ISR.",
         )
     return None
@@ -310,7 +310,7 @@ def _wait(proposal: Proposal, now: ProposalStep, wave: WaveState | None) -> Wait
         f"KafkaRebalance/{proposal.name}",
         now.reason,
         message,
-        now.unblocked_by or "Nothing to do: Spindle carries it out. To stop it, set spec.stop.",
+        now.unblocked_by or "Nothing to do: Spindle executes it. To stop it, set spec.stop.",
         quiet=now.reason == "Executing",
     )
 
@@ -340,7 +340,7 @@ def _report_changes(builder: PlanBuilder, proposal: Proposal, status: Mapping[st
 def _delete_finished(state: ClusterState, builder: PlanBuilder, proposals: Sequence[Proposal]) -> None:
     """Delete finished proposals but the latest ten, and never one that this KafkaCluster does not own.
 
-    Safety rule "only what is ours" (``docs/safety.md``).
+    Safety rule "only owned objects are changed" (``docs/safety.md``).
     """
     ours = {objects.name(raw) for raw in state.snap.rebalances if objects.owned_by(raw, state.cluster)}
     over = [proposal for proposal in proposals if proposal.phase.over]

@@ -38,7 +38,7 @@ def _heals(inventory: DiskInventory, others: MoveRequests) -> bool:
     moves = (*others.moves, *(journal.moves if journal is not None else ()))
     return bool(
         inventory.correlated_failures is not None
-        or others.drops
+        or others.shrinks
         or others.lost
         or (journal is not None and journal.dropped)
         or any(move.reason in _HEALS for move in moves)

@@ -1,6 +1,6 @@
 """Re-adopted brokers, rebuilt from their claims, and the lists of log dirs without which no broker starts.
 
-Safety rule "no start without a dir" (``docs/safety.md``). The claims may come from an old backup, and some may be missing. A broker that starts
+Safety rule "no start with a log dir missing" (``docs/safety.md``). The claims may come from an old backup, and some may be missing. A broker that starts
 without one of its dirs recreates the replicas on it empty; with any dir offline, Kafka recreates no replica whose directory id it does
 not know (KIP-858). So a re-adopted broker runs with a placeholder dir next to its disks until all replicas assigned to it were found.
 """
@@ -192,8 +192,8 @@ def _accepted_losses(
     """Partitions without any copy whose loss a user accepted together with a disk that is out of use: they are recreated empty.
 
     With the placeholder there, Kafka creates no replica of them (`ReplicaManager`: their dir is unknown), so they would be missing for
-    ever. A disk goes out of use only when each of its replicas is elsewhere or its loss was accepted (safety rule "no format over a last
-    copy", ``docs/safety.md``).
+    ever. A disk goes out of use only when each of its replicas is elsewhere or its loss was accepted (safety rule "no format over the
+    last copy", ``docs/safety.md``).
     """
     out = {name for name, disk in disks.items() if disk.get("mode") == facts.ABSENT}
     accepted = parse(objects.annotation(broker, ANN_ACCEPTED))
@@ -234,7 +234,7 @@ def _missing(broker: SnapshotObject, disk: Mapping[str, Any]) -> Waiting:
         _ACTION,
         f"KafkaBroker/{name}/{disk['name']}",
         "ClaimMissing",
-        f"{name} was re-adopted without claim {disk['claim']}. The claim belongs to the volume whose spindle.json names broker "
+        f"{name} was readopted without claim {disk['claim']}. The claim belongs to the volume whose spindle.json names broker "
         f"{broker['spec']['id']}, {disk['name']}, directory id {disk['directoryId']}. {name} runs without this disk and creates no empty replicas.",
         f"Restore claim {disk['claim']} (from a backup, with spec.volumeName of that volume): Spindle then uses the disk again. Without it the "
         "disk counts as dead, and Spindle re-replicates its replicas from the others.",
@@ -247,7 +247,7 @@ def _claim_lost(broker: SnapshotObject, disk: Mapping[str, Any]) -> Waiting:
         _ACTION,
         f"PersistentVolumeClaim/{disk['claim']}",
         "ClaimLost",
-        f"{name} was re-adopted, and claim {disk['claim']} is Lost: Kubernetes does not bind it to its volume. This happens when a claim is "
+        f"{name} was readopted, and claim {disk['claim']} is Lost: Kubernetes does not bind it to its volume. This happens when a claim is "
         "applied with the annotations of an earlier binding.",
         f"Delete claim {disk['claim']} and apply it again without the annotations that begin with pv.kubernetes.io/, with spec.volumeName of "
         "its volume; remove uid from the volume's spec.claimRef. Spindle then uses the disk again.",
@@ -260,7 +260,7 @@ def _incomplete(broker: SnapshotObject, lost: frozenset[Key]) -> Waiting:
         _ACTION,
         f"KafkaBroker/{name}",
         "ReplicasNotFound",
-        f"{name} was re-adopted, and {counted(len(lost), 'replica')} that Kafka assigns to it {'is' if len(lost) == 1 else 'are'} on none of its disks: "
+        f"{name} was readopted, and {counted(len(lost), 'replica')} that Kafka assigns to it {'is' if len(lost) == 1 else 'are'} on none of its disks: "
         f"{some(names_of(lost))}. It keeps a placeholder dir, so that Kafka recreates none of them empty.",
         "Restore the claim of the disk that holds them. If a claim's annotation spindle.dev/directory-id is older than its "
         "disk, set it to the directory.id in the disk's log/meta.properties. Without that, Spindle re-replicates them from the other replicas; where there "

@@ -23,7 +23,7 @@ JobCondition = tuple[str, str, str, str]
 
 
 def reconcile_job(state: ClusterState, builder: PlanBuilder) -> None:
-    """Create the job and revert changes to it; without an image there is no job."""
+    """Create the job and revert changes to it; there is none without an image."""
     image = state.spec.rebalance.engine.image or state.snap.rebalance_image
     if not image:
         return
@@ -46,7 +46,7 @@ def reconcile_job(state: ClusterState, builder: PlanBuilder) -> None:
 def _with_its_own(state: ClusterState) -> bool:
     """Whether the ServiceAccount, its rights and its certificate are this KafkaCluster's own.
 
-    A foreign ServiceAccount of the same name may be bound to any role (safety rule "only what is ours", ``docs/safety.md``).
+    A foreign ServiceAccount of the same name may be bound to any role (safety rule "only owned objects are changed", ``docs/safety.md``).
     """
     job = names.rebalance_job(state.name)
     parts = [(kind, OWN, job) for kind in ("ServiceAccount", "Role", "RoleBinding")]

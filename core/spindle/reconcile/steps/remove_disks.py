@@ -137,7 +137,7 @@ def _not_known(inventory: DiskInventory, slot: BrokerDisk) -> Waiting:
         _REMOVE,
         inventory.object_name(slot),
         "PlanPending",
-        f"The spec no longer has {slot.name} of broker {slot.broker}. It is not known yet whether its replicas find a place elsewhere.",
+        f"The spec no longer has {slot.name} of broker {slot.broker}. It is not known yet whether its replicas fit elsewhere.",
         "Nothing to do: Spindle continues when Kafka and all its brokers have reported their log dirs.",
         quiet=True,
     )
@@ -158,7 +158,7 @@ def _no_room(
         inventory.object_name(slot),
         "InsufficientSpaceForDiskRemoval",
         f"{slot.name} of broker {slot.broker} is not removed: {len(stuck)} of {counted(len(standing), 'replica')} on it ({left:.1f} of "
-        f"{size:.1f} GB) {'finds' if len(stuck) == 1 else 'find'} no place elsewhere: {some(names_of(stuck))}. Filled to {inventory.limit:.0%}, the "
+        f"{size:.1f} GB) {'fits' if len(stuck) == 1 else 'fit'} nowhere else: {some(names_of(stuck))}. Filled to {inventory.limit:.0%}, the "
         f"broker's other disks could take {own:.1f} GB and those of other brokers {others:.1f} GB.",
         "Free space, add brokers or disks in racks that can take the replicas, or set disks.count of pool "
         f"{pool.name if pool else '?'} back to {count}.",
@@ -248,8 +248,8 @@ def release(
 ) -> None:
     """Set the claim's volume to Retain, then delete the claim.
 
-    Safety rule "no dir removed with replicas on it" (``docs/safety.md``). A claim of another cluster stays (safety rule "data is deleted
-    only when asked for"). ``why`` is a clause for the event: "disk1 holds no replicas".
+    Safety rule "no log dir removed with replicas on it" (``docs/safety.md``). A claim of another cluster stays (safety rule "no data
+    deleted unless requested"). ``why`` is a clause for the event: "disk1 holds no replicas".
     """
     if there is None:
         return

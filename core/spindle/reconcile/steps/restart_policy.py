@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spindle.cluster import names
 from spindle.cluster.waiting import Waiting
 from spindle.reconcile.state import ClusterState
-from spindle.reconcile.steps.deadlocks import apply_acceptance
+from spindle.reconcile.steps.deadlocks import let_go
 from spindle.reconcile.steps.stalled_rollout import copies_between_disks
 from spindle.reconcile.steps.starts import loads
 from spindle.rolling.brokers import RestartSafety
@@ -41,6 +41,4 @@ class RestartPolicy:
         if node_id >= names.FIRST_CONTROLLER_ID:
             return controller_may_go_down(state.kafka.quorum, node_id, down - {node_id})
         verdict = self.rolling.may_go_down(node_id, down - {node_id})
-        return (
-            verdict if change else apply_acceptance(state, self.rolling, node_id, verdict, down - {node_id})
-        )
+        return verdict if change else let_go(state, self.rolling, node_id, verdict, down - {node_id})

@@ -1,7 +1,7 @@
 """The topic of the samples: created once, spread over racks, with its configs kept as in the spec; and which agents publish to it.
 
 An annotation of the identity ConfigMap, which outlives the KafkaCluster as the data does, marks the topic as Spindle's own. It is written
-before the topic is created, so that a topic which existed before is never treated as ours.
+before the topic is created, so that a topic which existed before is never treated as Spindle's.
 """
 
 from collections.abc import Mapping
@@ -73,12 +73,12 @@ def _not_ours() -> Waiting:
         rule=None,
         reason="TopicNotManaged",
         message=f"Topic {names.TOPIC_SAMPLES} exists, and Spindle did not create it. Spindle does not touch it, and no samples are published.",
-        unblocked_by="Delete the topic if nobody needs it; Spindle then creates its own. Or turn off rebalance.samples.",
+        unblocked_by="Delete the topic if it is not needed; Spindle then creates its own. Or turn off rebalance.samples.",
     )
 
 
 def _make(state: ClusterState, builder: PlanBuilder, *, noted: bool) -> tuple[Action, ...]:
-    """Mark the topic as ours, and create it in the next pass, once enough brokers run to spread it over all its racks."""
+    """Mark the topic as Spindle's, and create it in the next pass, once enough brokers run to spread it over all its racks."""
     record = state.config_maps.get(names.identity_map(state.name))
     live = {
         broker.id: broker.rack for broker in (state.kafka.brokers or {}).values() if broker.fenced is False

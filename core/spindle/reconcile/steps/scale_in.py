@@ -132,8 +132,8 @@ def _room(
             _ACTION,
             thing,
             "InsufficientSpaceToScaleIn",
-            f"{_named(full)} cannot leave: {counted(len(left), 'replica')} ({size:.1f} GB) {'finds' if len(left) == 1 else 'find'} no place "
-            f"elsewhere: {some(names_of(left))}. Filled to {inventory.limit:.0%}, the disks of the other brokers could take {room:.1f} GB.",
+            f"{_named(full)} cannot be removed: {counted(len(left), 'replica')} ({size:.1f} GB) {'fits' if len(left) == 1 else 'fit'} nowhere "
+            f"else: {some(names_of(left))}. Filled to {inventory.limit:.0%}, the disks of the other brokers could take {room:.1f} GB.",
             "Free space, add disks or brokers in racks that can take the replicas, or raise replicas of the pool again.",
         )
     )
@@ -175,7 +175,7 @@ def _is_needed(
     wanted: dict[int, RestartRequest],
     broker: SnapshotObject,
 ) -> bool:
-    """Whether a broker holds or may hold replicas (safety rule "no dir removed with replicas on it", ``docs/safety.md``)."""
+    """Whether a broker holds or may hold replicas (safety rule "no log dir removed with replicas on it", ``docs/safety.md``)."""
     broker_id = int(broker["spec"]["id"])
     needed = may_go(inventory.view, broker_id, _incoming_to(inventory, broker_id))
     if needed is None:
@@ -264,7 +264,7 @@ def _claims(
 ) -> bool:
     """Delete the claims that need not be kept. True while one of them exists.
 
-    Claims with data stay unless ``spec.deleteClaims`` is set (safety rule "data is deleted only when asked for", ``docs/safety.md``). A disk
+    Claims with data stay unless ``spec.deleteClaims`` is set (safety rule "no data deleted unless requested", ``docs/safety.md``). A disk
     that was never formatted holds no data.
     """
     there = False
@@ -273,7 +273,7 @@ def _claims(
         ours = claim is not None and objects.annotation(claim, names.ANN_CLUSTER_ID) == identity.cluster_id
         if claim is not None and ours and (state.spec.delete_claims or not disk.get("fsUuid")):
             release(
-                state, builder, identity, claim, f"{_thing(broker)}/{disk['name']}", "its broker has left"
+                state, builder, identity, claim, f"{_thing(broker)}/{disk['name']}", "its broker was removed"
             )
             there = True
     return there
@@ -331,7 +331,7 @@ def _named(brokers: Iterable[int]) -> str:
 
 
 def _refused(thing: str, asking: list[int], refusal: Waiting) -> Waiting:
-    explained = replace(refusal, message=f"{_named(asking)} cannot leave: {refusal.message}")
+    explained = replace(refusal, message=f"{_named(asking)} cannot be removed: {refusal.message}")
     return Waiting.of(_ACTION, thing, explained)
 
 
@@ -340,7 +340,7 @@ def _restore_pending(thing: str, brokers: list[int]) -> Waiting:
         _ACTION,
         thing,
         "ReplicaRestorePending",
-        f"{_named(brokers)} cannot leave yet: Spindle dropped replicas of some partitions there, and these have one replica less until it is restored.",
+        f"{_named(brokers)} cannot be removed yet: Spindle dropped replicas of some partitions there, and these have one replica less until it is restored.",
         "Nothing to do: Spindle continues when the replicas are restored, which it does once their broker has a healthy disk with room.",
     )
 
@@ -353,9 +353,9 @@ def _silent(inventory: DiskInventory, thing: str, brokers: list[int]) -> Waiting
         _ACTION,
         thing,
         "LogDirsUnknown",
-        f"{_named(brokers)} cannot leave yet: {'it does' if len(brokers) == 1 else 'they do'} not report {'its' if len(brokers) == 1 else 'their'} log "
+        f"{_named(brokers)} cannot be removed yet: {'it does' if len(brokers) == 1 else 'they do'} not report {'its' if len(brokers) == 1 else 'their'} log "
         "dirs, so no replica is moved off.",
-        f"Start the {'broker' if len(brokers) == 1 else 'brokers'} (spec.maintenance.stopped of the KafkaBroker is false). If a broker is gone for good, "
+        f"Start the {'broker' if len(brokers) == 1 else 'brokers'} (spec.maintenance.stopped of the KafkaBroker is false). If a broker is permanently lost, "
         "Spindle re-replicates its replicas elsewhere first.",
         quiet=not down,
     )
@@ -366,8 +366,8 @@ def _not_known(inventory: DiskInventory, thing: str, brokers: list[int]) -> Wait
         _ACTION,
         thing,
         "PlanPending",
-        f"{_named(brokers)} {'is' if len(brokers) == 1 else 'are'} to leave. It is not known yet whether {'its' if len(brokers) == 1 else 'their'} "
-        f"replicas find a place elsewhere{': ' + inventory.view.error if inventory.view.error else ''}.",
+        f"{_named(brokers)} {'is' if len(brokers) == 1 else 'are'} to be removed. It is not known yet whether {'its' if len(brokers) == 1 else 'their'} "
+        f"replicas fit elsewhere{': ' + inventory.view.error if inventory.view.error else ''}.",
         "Nothing to do: Spindle continues when Kafka and all its brokers have reported their log dirs.",
         quiet=True,
     )

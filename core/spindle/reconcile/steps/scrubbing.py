@@ -55,8 +55,8 @@ def reconcile_scrub(inventory: DiskInventory, builder: PlanBuilder, records: Bro
         return MoveRequests()
     pending = {entry.id: entry for entry in inventory.journal.dropped if entry.reason == REPAIR}
     if pending:
-        return MoveRequests(drops=_go_on(inventory, builder, found, pending))
-    return MoveRequests(drops=_repair(inventory, builder, found))
+        return MoveRequests(shrinks=_go_on(inventory, builder, found, pending))
+    return MoveRequests(shrinks=_repair(inventory, builder, found))
 
 
 def _hand_over(inventory: DiskInventory, records: BrokerRecords, found: Sequence[_Corrupt]) -> None:
@@ -159,7 +159,7 @@ def _go_on(
 ) -> tuple[DroppedReplica, ...]:
     """Drops that were recorded a moment ago and have not happened yet.
 
-    Older records are ignored: such a replica still exists because somebody added it again, and its record is dropped once it is in sync.
+    Older records are ignored: such a replica still exists because another client added it again, and its record is dropped once it is in sync.
     """
     return tuple(
         entry
@@ -194,7 +194,7 @@ def _may_be_dropped(
     )
     if result.refusal is not None:
         builder.wait(Waiting.of(_ACTION, inventory.object_name(slot), result.refusal))
-    return result.dropped
+    return result.shrunk
 
 
 def _in_motion(inventory: DiskInventory, key: Key) -> bool:

@@ -63,7 +63,7 @@ def budget_counts_too_few(state: ClusterState) -> bool:
 
 
 def reconcile_policies(state: ClusterState, builder: PlanBuilder) -> None:
-    """Apply NetworkPolicies if the spec asks for them or Spark opens ports; delete those of ours that are no longer needed."""
+    """Apply NetworkPolicies if the spec asks for them or Spark opens ports; delete those that are no longer needed."""
     if "networkpolicies" in state.snap.unknown:
         return
     live = objects.by_name(state.snap.policies)

@@ -113,7 +113,7 @@ def _late(state: ClusterState, mark: Mapping[str, Any]) -> Waiting:
         _ACTION,
         f"Pod/{pod}",
         "ProgressDeadlineExceeded",
-        f"{pod} was restarted ({mark.get('reason') or 'asked for'}) and is not back in sync after {counted(within, 'second')}. "
+        f"{pod} was restarted ({mark.get('reason') or 'requested'}) and is not back in sync after {counted(within, 'second')}. "
         "Spindle restarts no further pod for a change.",
         f"Bring {pod} back in sync, or correct the change. See the other entries about {pod} in status.waiting, and run: kubectl logs {pod}",
     )
@@ -136,7 +136,7 @@ def _not_replaced(state: ClusterState, mark: Mapping[str, Any], pod: SnapshotObj
         _ACTION,
         f"Pod/{name}",
         "ProgressDeadlineExceeded",
-        f"{name} must restart ({mark.get('reason') or 'asked for'}) and {happened}. Spindle restarts no further pod for a change.",
+        f"{name} must restart ({mark.get('reason') or 'requested'}) and {happened}. Spindle restarts no further pod for a change.",
         f"{way} Or revert the change.",
     )
 

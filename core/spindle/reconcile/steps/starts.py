@@ -57,14 +57,14 @@ def unfinished(broker: SnapshotObject, pod: SnapshotObject) -> bool:
 
 
 def loads(state: ClusterState, node_id: int) -> Waiting | None:
-    """Why a broker is not restarted: it loads its logs, and a restart would begin that again; None if it does not."""
+    """Why a broker is not restarted: it loads its logs, and a restart would start that again; None if it does not."""
     start = state.snap.starts.get(node_id)
     if start is None or not start.loading:
         return None
     return Waiting.refused(
         rule=None,
         reason="LoadingLogs",
-        message=f"Broker {node_id} is loading its logs, {counted(start.logs_left, 'log')} to go. A restart would begin that again.",
+        message=f"Broker {node_id} is loading its logs, {counted(start.logs_left, 'log')} left. A restart would start that again.",
         unblocked_by="Nothing to do: Spindle continues when the logs are loaded. status.start of the KafkaBroker shows the progress.",
     )
 
@@ -83,7 +83,7 @@ def words(start: Mapping[str, Any] | None) -> str:
         return ""
     how = "recovers" if start.get("kind") == DIRTY else "loads"
     until = f", until about {start['readyBy']}" if start.get("readyBy") else ""
-    return f"Kafka {how} its logs: {start['logsLeft']} of {start['logs']} to go{until}."
+    return f"Kafka {how} its logs: {start['logsLeft']} of {start['logs']} left{until}."
 
 
 def _loading(state: ClusterState, entry: Mapping[str, Any], start: Start) -> dict[str, Any]:

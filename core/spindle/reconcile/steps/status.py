@@ -50,7 +50,7 @@ def cluster_status(
     Args:
         state, builder: of the pass.
         broker_statuses: of all KafkaBrokers.
-        lost: what is lost with bad disks as things are, and the way out; None for nothing.
+        lost: the data that is lost with the currently bad disks, and what unblocks it; None for none.
         former: the principals of deleted users; None if nothing was done about them, so that those on record stay.
         moving: whether replicas move for another reason than a KafkaRebalance.
     """
@@ -123,14 +123,14 @@ def _loud(builder: PlanBuilder) -> list[Waiting]:
 
 
 def _phase(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any]) -> str:
-    """The state of things in one sentence."""
+    """The state of the cluster in one sentence."""
     brokers, controllers, disks = status["brokers"], status["controllers"], status["disks"]
     loud = _loud(builder)
     if objects.deleting(state.cluster):
         left = len(state.pods)
         return f"Deleting: {counted(left, 'pod')} still to stop." if left else "Deleting."
     if state.spec.paused:
-        return "Paused: Spindle looks and reports, and changes nothing until spec.paused is false."
+        return "Paused: Spindle observes and reports, but changes nothing until spec.paused is false."
     stopped = _stopped(state)
     whole = _whole(status, len(stopped))
     marks = [str(mark.get("pod")) for mark in state.unavailable_records]
@@ -140,14 +140,14 @@ def _phase(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any])
             if all(mark.get("reason") == "Stopped" for mark in state.unavailable_records)
             else "Restarting"
         )
-        return f"{verb} {some(sorted(marks))} ({state.unavailable_records[0].get('reason') or 'asked for'})."
+        return f"{verb} {some(sorted(marks))} ({state.unavailable_records[0].get('reason') or 'requested'})."
     counts = f"{brokers['summary']} brokers, {controllers['summary']} controllers ready, {disks['summary']} disks healthy"
     if loud:
         more = f" (and {len(loud) - 1} more)" if len(loud) > 1 else ""
         verb = "Running" if whole else "Waiting"
         return f"{verb}: {counts}. {loud[0].object}: {loud[0].reason}{more}."
     if whole and stopped:
-        return f"Running: {counts}. Stopped by hand: {some(stopped)}."
+        return f"Running: {counts}. Stopped by an administrator: {some(stopped)}."
     if whole and disks["healthy"] == disks["total"]:
         racks = status["racks"]
         where = f" on {counted(len(racks), 'rack')}" if racks else ""
@@ -156,7 +156,7 @@ def _phase(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any])
 
 
 def _stopped(state: ClusterState) -> list[str]:
-    """Brokers that are down because a person wants it."""
+    """Brokers that are down because an administrator stopped them."""
     return sorted(
         objects.name(broker)
         for broker_id, broker in state.brokers.items()
@@ -198,13 +198,13 @@ def _racks_satisfied(state: ClusterState, builder: PlanBuilder) -> ConditionRow:
         first = troubles[0]
         return ("RacksSatisfied", "False", first.reason, f"{first.message} To resolve: {first.unblocked_by}")
     if not state.brokers:
-        return ("RacksSatisfied", "Unknown", "BrokersPending", "No broker has a place yet.")
+        return ("RacksSatisfied", "Unknown", "BrokersPending", "No broker is placed yet.")
     racks = _racks(state)
     return (
         "RacksSatisfied",
         "True",
         "Spread",
-        "Brokers are spread over the racks as evenly as can be: "
+        "Brokers are spread over the racks as evenly as possible: "
         + ", ".join(f"{rack['rack']}: {len(rack['brokers'])}" for rack in racks)
         + ".",
     )
@@ -221,13 +221,13 @@ def _disks_healthy(state: ClusterState, status: Mapping[str, Any], bad: list[str
             "DisksHealthy",
             "Unknown",
             "KafkaUnknown",
-            f"Kafka does not tell the state of its log dirs: {why}.",
+            f"Kafka does not report the state of its log dirs: {why}.",
         )
     return (
         "DisksHealthy",
         "False",
         "NotAllHealthy",
-        f"{disks['summary']} disks are log dirs in use; not so: {some(bad, 20)}. More in the status of the KafkaBrokers. "
+        f"{disks['summary']} disks are log dirs in use; the others: {some(bad, 20)}. More in the status of the KafkaBrokers. "
         f"{unmonitored(state)}".rstrip(),
     )
 
@@ -241,7 +241,7 @@ def _disk_pressure(broker_statuses: Mapping[str, Mapping[str, Any]]) -> Conditio
         if disk.get("usage")
     }
     if not fills:
-        return ("DiskPressure", "Unknown", "KafkaUnknown", "How full the disks are is not known yet.")
+        return ("DiskPressure", "Unknown", "KafkaUnknown", "The usage of the disks is not known yet.")
     worst = max(
         (BY_LABEL.get(str(fill["level"]), UsageLevel.NORMAL) for fill in fills.values()),
         default=UsageLevel.NORMAL,
@@ -257,7 +257,7 @@ def _disk_pressure(broker_statuses: Mapping[str, Mapping[str, Any]]) -> Conditio
         "DiskPressure",
         "True",
         worst.label,
-        f"{counted(len(named), 'disk')} above a threshold: {some(named)}.",
+        f"{counted(len(named), 'disk')} {'is' if len(named) == 1 else 'are'} above a threshold: {some(named)}.",
     )
 
 
@@ -270,25 +270,25 @@ def _data_at_risk(state: ClusterState, partitions: PartitionFaults | None, lost:
             "DataAtRisk",
             "Unknown",
             "KafkaUnknown",
-            f"Kafka does not tell: {view.error or 'partitions not read'}.",
+            f"Kafka does not report its partitions: {view.error or 'partitions not read'}.",
         )
     if named := partitions.offline:
         return (
             "DataAtRisk",
             "True",
             "Offline",
-            f"{counted(len(named), 'partition')} without a leader, nobody can read or write them: {some(named)}.",
+            f"{counted(len(named), 'partition')} {'has' if len(named) == 1 else 'have'} no leader and cannot be read or written: {some(named)}.",
         )
     if named := partitions.under_min_isr:
         return (
             "DataAtRisk",
             "True",
             "PartitionsUnderMinIsr",
-            f"{counted(len(named), 'partition')} under min.insync.replicas, acks=all is refused: {some(named)}.",
+            f"{counted(len(named), 'partition')} {'is' if len(named) == 1 else 'are'} below min.insync.replicas, so Kafka rejects writes with acks=all: {some(named)}.",
         )
     return (
         "DataAtRisk",
         "False",
         "EnoughCopies",
-        "Every partition has its leader and enough in-sync replicas.",
+        "Every partition has a leader and enough in-sync replicas.",
     )

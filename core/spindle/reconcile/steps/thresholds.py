@@ -69,7 +69,7 @@ def reconcile_thresholds(
         return ThresholdResult(MoveRequests(closed=shut))
     requests = MoveRequests(
         moves=relief.moves,
-        drops=_drop_replicas(inventory, builder, relief),
+        shrinks=_drop_replicas(inventory, builder, relief),
         settings=_settings(inventory, builder),
         closed=shut,
     )
@@ -118,7 +118,7 @@ def _report(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) ->
                 inventory.object_name(slot),
                 "CordonNotSupported",
                 f"{usage.verdict.message} This Kafka cannot cordon a single log dir, so it may still place replicas of new topics on this disk. Spindle itself "
-                "moves none there.",
+                "moves no replica there.",
                 "Raise metadata.version to 4.3 or later.",
             )
         )
@@ -238,8 +238,8 @@ def _drop_replicas(
                 moving | short,
                 unavailable(inventory.state),
             )
-            found += result.dropped
-            short |= {entry.key for entry in result.dropped}
+            found += result.shrunk
+            short |= {entry.key for entry in result.shrunk}
             if result.refusal is not None:
                 builder.wait(Waiting.of("DropReplica", inventory.object_name(slot), result.refusal))
     return tuple(found)

@@ -58,7 +58,7 @@ def reconcile_users(state: ClusterState, builder: PlanBuilder) -> dict[str, dict
 
 
 def release_users(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Remove the finalizers from the users of a cluster that is being deleted: later nobody could. True when none is left."""
+    """Remove the finalizers from the users of a cluster that is being deleted: after that, no operator would. True when none is left."""
     if "kafkausers" in state.snap.unknown:
         builder.wait(users_unknown(state, "Withdraw"))
         return False
@@ -311,7 +311,7 @@ def _finalizers(user: SnapshotObject) -> list[str]:
 
 
 def _finalize(user: SnapshotObject, *, wanted: bool) -> Patch:
-    """Add or remove our finalizer: Kubernetes does not garbage-collect ACLs and quotas, so the KafkaUser must outlive them."""
+    """Add or remove Spindle's finalizer: Kubernetes does not garbage-collect ACLs and quotas, so the KafkaUser must outlive them."""
     others = [name for name in _finalizers(user) if name != names.FINALIZER_USER]
     return Patch(
         kind="KafkaUser",
