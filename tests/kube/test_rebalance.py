@@ -24,7 +24,7 @@ def changed(resources: Resources, thing: dict[str, Any], changes: dict[str, Any]
     ("changes", "field", "way_out"),
     [
         pytest.param(
-            {"spec.moves[0].bytes": 7}, "spec.moves", "delete it and have a new one made", id="moves"
+            {"spec.moves[0].bytes": 7}, "spec.moves", "delete it and create a new one", id="moves"
         ),
         pytest.param(
             {"spec.leaders": []},
@@ -63,7 +63,7 @@ def test_a_proposal_is_approved_withdrawn_and_stopped_for_good(resources: Resour
     assert changed(resources, thing, {"spec.stop": True})["spec"]["stop"] is True
     with pytest.raises(ApiException) as caught:
         changed(resources, thing, {"spec.stop": False})
-    assert "have a new one made" in refusal(caught.value).message
+    assert "create a new one" in refusal(caught.value).message
 
 
 def test_the_largest_proposal_fits_with_its_status(resources: Resources) -> None:

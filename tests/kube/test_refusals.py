@@ -143,9 +143,9 @@ CLUSTERS = [
 ]  # fmt: skip
 
 OWNED = [
-    ("log.dirs", "describe the disks under brokerPools[].disks"),
-    ("log.dir", "describe the disks under brokerPools[].disks"),
-    ("metadata.log.dir", "describe the disks under brokerPools[].disks"),
+    ("log.dirs", "describe the disks in brokerPools[].disks"),
+    ("log.dir", "describe the disks in brokerPools[].disks"),
+    ("metadata.log.dir", "describe the disks in brokerPools[].disks"),
     ("cordoned.log.dirs", "spec.maintenance.disks[].desiredState"),
     ("broker.rack", "racks.topologyKey"),
     ("node.id", "Spindle assigns ids"),

@@ -155,9 +155,9 @@ def test_secrets_go_with_their_user_or_their_cluster() -> None:
     ("documents", "says"),
     [
         pytest.param(
-            [{"kind": "Deployment", "metadata": {"name": "x"}}], "something else", id="another kind"
+            [{"kind": "Deployment", "metadata": {"name": "x"}}], "objects other than", id="another kind"
         ),
-        pytest.param(["text"], "something else", id="text"),
+        pytest.param(["text"], "objects other than", id="text"),
         pytest.param([], "0 KafkaClusters", id="empty"),
         pytest.param(
             [

@@ -133,7 +133,7 @@ def test_an_upgrade_does_not_begin_with_settings_that_the_later_release_refuses(
     world.cluster["spec"]["version"] = "4.3.1"
     assert changing(passes(world, 8)) == []
     (wait,) = waiting(world)
-    assert "group.share.enable is not a setting of Kafka 4.3.1, it is one of 4.2" in wait["message"]
+    assert "group.share.enable is not a setting of Kafka 4.3.1; it is one of 4.2" in wait["message"]
     assert "or set spec.version back to 4.2.1" in wait["unblockedBy"]
     assert {names.ANN_VERSION: "4.2.1"}.items() <= world.get("Pod", "demo-broker-0")["metadata"][
         "annotations"

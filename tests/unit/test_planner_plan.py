@@ -76,7 +76,7 @@ def test_a_dead_dir_is_left_for_other_brokers_only() -> None:
     assert stranded(s, found.result.dir) == 0
     k = found.reason.tolist().index(MoveReason.EVACUATE)
     assert s.dir_broker[found.target[k]] == 2
-    assert "its dir is offline, 1 live copy left" in str(explain(found, k))
+    assert "its dir is offline, 1 live replica left" in str(explain(found, k))
 
 
 def test_dead_before_draining_before_the_rest() -> None:
@@ -98,7 +98,7 @@ def test_racks_are_repaired() -> None:
     s = cluster(["a", "a", "b"], 1, [(0, [(0, 0), (1, 0)], 100), (1, [(0, 0), (2, 0)], 100)])
     found = judged(s, Goals(balance=False))
     assert found.reason.tolist() == [MoveReason.RACK]
-    assert "stands on 1 of 2 racks and b is one more" in str(explain(found, 0))
+    assert "is on 1 of 2 possible racks, and b is another one" in str(explain(found, 0))
 
 
 def test_more_replicas_than_racks_is_no_violation() -> None:
@@ -213,7 +213,7 @@ def test_a_time_budget_keeps_what_ends_in_time() -> None:
     part = judged(s, budget=slow)
     assert 0 < len(part.replica) < len(full.replica)
     assert part.seconds(slow) <= full.seconds(PlanBudget()) / 2
-    assert "beyond the budget" in part.unreached[-1]
+    assert "exceed the budget" in part.unreached[-1]
 
 
 @pytest.mark.parametrize("event", ["none", "dead-broker", "new-dir", "cordon", "hetero"])

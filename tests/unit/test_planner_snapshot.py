@@ -46,7 +46,7 @@ def test_tables_become_arrays_in_canonical_order() -> None:
     ("table", "column", "row", "value", "words"),
     [
         pytest.param(0, "rack", 1, None, "broker 2 has no rack while others have one", id="rack-missing"),
-        pytest.param(0, "broker", 1, 1, "broker 1 is there twice", id="broker-twice"),
+        pytest.param(0, "broker", 1, 1, "broker 1 is listed twice", id="broker-twice"),
         pytest.param(0, "state", 0, "asleep", "a broker has the unknown state asleep", id="broker-state"),
         pytest.param(1, "broker", 0, 9, "a dir refers to broker 9", id="dir-of-nobody"),
         pytest.param(1, "capacity", 0, 0, "broker 1 /d0: the capacity is not", id="no-capacity"),
@@ -63,7 +63,7 @@ def test_tables_become_arrays_in_canonical_order() -> None:
         pytest.param(2, "broker", 0, 7, "a replica refers to broker 7", id="unknown-broker"),
         pytest.param(2, "dir", 0, 2, "t-0 on broker 1: dir 2 does not exist", id="unknown-dir"),
         pytest.param(2, "dir", 0, -1, "t-0 on broker 1: dir -1 does not exist", id="negative-dir"),
-        pytest.param(2, "size", 3, -1, "u-0: size -1.0 is not a number of bytes", id="negative-size"),
+        pytest.param(2, "size", 3, -1, "u-0: size -1.0 is not a valid number of bytes", id="negative-size"),
         pytest.param(2, "write_rate", 3, float("nan"), "u-0: write rate nan", id="nan-rate"),
         pytest.param(2, "broker", 1, 1, "t-0 has two replicas on broker 1", id="twice-on-a-broker"),
     ],
@@ -155,11 +155,11 @@ def test_partitions_in_motion_are_frozen() -> None:
 
 
 def test_unknown_is_not_gone() -> None:
-    with pytest.raises(SnapshotError, match="not known"):
+    with pytest.raises(SnapshotError, match="brokers or partitions are unknown"):
         from_view(KafkaView())
     known = view().brokers or {}
     silent = {b: replace(x, log_dirs=None if b == 2 else x.log_dirs) for b, x in known.items()}
-    with pytest.raises(SnapshotError, match="broker 2 could not be asked"):
+    with pytest.raises(SnapshotError, match="broker 2 did not report its log dirs"):
         from_view(view(brokers=silent))
     s = from_view(view(brokers=silent), dead=[2])
     assert s.alive.tolist() == [True, False, True]

@@ -81,7 +81,7 @@ def test_pages_quote_messages_of_every_kind() -> None:
 
     assert len(found["disk-failed.md"]) > 15
     assert any(text.startswith("Running: 3/3 brokers") for text in found["disk-failed.md"])  # a column
-    assert any("find no place elsewhere" in text for text in found["change-disks.md"])  # two lines and more
+    assert any("fit nowhere else" in text for text in found["change-disks.md"])  # two lines and more
     assert found["scaling.md"]  # a list's item
     assert found["starts.md"]  # in the text
 

@@ -73,7 +73,7 @@ def test_a_start_is_told_while_it_lasts_and_when_it_is_over(monkeypatch: pytest.
     assert start["readyBy"] == stamp(world.now + 20)
     assert "seconds" not in start
     message = world.get("KafkaBroker", "demo-broker-0")["status"]["message"]
-    assert message.startswith("Kafka recovers its logs: 10 of 40 to go")
+    assert message.startswith("Kafka recovers its logs: 10 of 40 left")
 
     told[0] = Start("Dirty")
     pod = world.get("Pod", "demo-broker-0")

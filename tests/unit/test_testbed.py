@@ -50,7 +50,7 @@ def test_sizes_are_read_as_kubernetes_reads_them(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "Gi", "1.5Gi", "-1", "1 Gi", "10GiB", "1kk"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)
 
 

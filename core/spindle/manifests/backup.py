@@ -64,7 +64,7 @@ def parse_backup(documents: Iterable[Any]) -> Backup:
             )
     clusters = [str(obj["metadata"]["name"]) for obj in objects if obj["kind"] == "KafkaCluster"]
     if len(clusters) != 1:
-        raise ValueError(f"it must contain exactly one KafkaCluster, but contains {len(clusters)}")
+        raise ValueError(f"it contains {len(clusters)} KafkaClusters, but must contain exactly one")
     strangers = [
         str(obj["metadata"]["name"])
         for obj in objects
