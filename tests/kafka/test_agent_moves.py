@@ -152,7 +152,8 @@ async def test_a_topic_that_is_deleted_during_its_move_leaves_nothing(cluster: C
         await asyncio.to_thread(cluster.admin().delete_topics, ["deleted"])
         await until("no copy is left", desk_has_no_copy(desk))
         await until(
-            "it waits and says why", lambda: "none of its log dirs" in desk.status["moves"][0].get("message", "")
+            "it waits and says why",
+            lambda: "none of its log dirs" in desk.status["moves"][0].get("message", ""),
         )
         session.wants({**desk.spec, "moves": []})
         await desk.until_throttled(None)

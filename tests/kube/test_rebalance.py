@@ -23,9 +23,7 @@ def changed(resources: Resources, thing: dict[str, Any], changes: dict[str, Any]
 @pytest.mark.parametrize(
     ("changes", "field", "way_out"),
     [
-        pytest.param(
-            {"spec.moves[0].bytes": 7}, "spec.moves", "delete it and create a new one", id="moves"
-        ),
+        pytest.param({"spec.moves[0].bytes": 7}, "spec.moves", "delete it and create a new one", id="moves"),
         pytest.param(
             {"spec.leaders": []},
             "spec.leaders",
