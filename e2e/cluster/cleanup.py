@@ -37,7 +37,7 @@ def clear(layout: Layout, loops_before: list[str] | None = None) -> None:
         run("losetup", "--detach", loop)
     wait_for("removal of loop devices", lambda: not attached_loops(layout.state), seconds=20)
     if loops_before is not None:
-        _remove_free_loops(set(loops_before))
+        remove_free_loops(set(loops_before))
     if cgroups.exists(layout.cgroup):
         cgroups.remove(layout.cgroup)
     if layout.state.exists():
@@ -78,7 +78,7 @@ def _mounts_below(folder: Path) -> list[str]:
     )
 
 
-def _remove_free_loops(keep: set[str]) -> None:
+def remove_free_loops(keep: set[str]) -> None:
     """Remove loop devices that were created meanwhile; the kernel refuses if they are in use."""
     control = os.open("/dev/loop-control", os.O_RDWR)
     try:

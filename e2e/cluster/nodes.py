@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 
 from e2e.cluster import cgroups
+from e2e.cluster.cleanup import attached_loops
 from e2e.cluster.disks import Rack
 from e2e.cluster.freeze import thaw_all
 from e2e.cluster.layout import CONTROL_ADDRESS, DOMAIN, PAUSE_IMAGE, ZONE_LABEL, NodeLayout
@@ -120,13 +121,7 @@ class Node:
 
     def loops(self) -> list[str]:
         """Loop devices of its images."""
-        listed = json.loads(
-            run("losetup", "--list", "--json", "--output", "NAME,BACK-FILE") or '{"loopdevices": []}'
-        )
-        prefix = f"{self.layout.served}/"
-        return [
-            each["name"] for each in listed["loopdevices"] if (each["back-file"] or "").startswith(prefix)
-        ]
+        return attached_loops(self.layout.served)
 
     def is_on(self) -> bool:
         """Whether it is powered on."""

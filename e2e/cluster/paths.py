@@ -14,9 +14,13 @@ def cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "spindle"
 
 
+def orphans(base: Path, prefix: str) -> list[Path]:
+    """Folders named ``<prefix><pid>-…`` whose process was killed before it could remove them."""
+    named = ((folder, folder.name.removeprefix(prefix).split("-")[0]) for folder in base.glob(f"{prefix}*"))
+    return [folder for folder, pid in named if pid.isdigit() and not Path("/proc", pid).exists()]
+
+
 def remove_orphans(base: Path, prefix: str) -> None:
-    """Remove folders named ``<prefix><pid>-…`` whose process was killed before it could remove them."""
-    for folder in base.glob(f"{prefix}*"):
-        pid = folder.name.removeprefix(prefix).split("-")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            shutil.rmtree(folder, ignore_errors=True)
+    """Remove these folders (`orphans`)."""
+    for folder in orphans(base, prefix):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from e2e.cluster.cleanup import loop_devices, remove_free_loops
 from e2e.cluster.debian import ensure_programs
 from spindle.disks.findings import RULES
 from tests.kafka.cluster import Cluster
-from tests.kafka.disks import loop_devices, remove_loop_devices
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,9 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _no_loops_left() -> Iterator[None]:
     ensure_programs("java", "mkfs.xfs")
-    before = loop_devices()
+    before = set(loop_devices())
     yield
-    remove_loop_devices(before)
+    remove_free_loops(before)
 
 
 @pytest.fixture(scope="module")

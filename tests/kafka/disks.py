@@ -1,7 +1,6 @@
 """Loop-mounted disks (XFS, or ext4) that can be pulled out, swapped, wiped and killed."""
 
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
@@ -9,9 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from e2e.cluster.paths import remove_orphans
+from e2e.cluster.cleanup import attached_loops
+from e2e.cluster.paths import orphans, remove_orphans
 
-_LOOP_CTL_REMOVE = 0x4C81
 _RELEASE_SECONDS = 30.0
 SIZE = 320 * 2**20  # the least that mkfs.xfs makes is 300 MB
 
@@ -24,9 +23,20 @@ _ROOM = 4 * 2**30  # images are thin: those of a cluster take some hundred megab
 def images(base: Path) -> Path:
     """A new folder for images: in memory if that has room, since Kafka syncs much and all of this is thrown away, else below ``base``."""
     if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
+        for folder in orphans(_MEMORY, _IMAGES):
+            _release(folder)
         remove_orphans(_MEMORY, _IMAGES)
         base = _MEMORY
     return Path(tempfile.mkdtemp(prefix=f"{_IMAGES}{os.getpid()}-", dir=base))
+
+
+def _release(folder: Path) -> None:
+    """Unmount the disks whose images are in a folder; their loop devices go with the mounts, which no image's removal does."""
+    loops = attached_loops(folder)
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        source, at = line.split()[:2]
+        if source in loops:
+            run("umount", "-l", at)
 
 
 def run(*command: str | Path) -> str:
@@ -96,18 +106,6 @@ class Disk:
     def die(self) -> None:
         """Answer EIO to everybody from now on."""
         run("xfs_io", "-x", "-c", "shutdown", self.at or "")
-
-
-def loop_devices() -> set[int]:
-    return {int(p.name[4:]) for p in Path("/dev").glob("loop*") if p.name[4:].isdigit()}
-
-
-def remove_loop_devices(before: set[int]) -> None:
-    """Take away the loop devices that the kernel has made since; those that others use now stay."""
-    with Path("/dev/loop-control").open("rb") as control:
-        for number in loop_devices() - before:
-            with contextlib.suppress(OSError):
-                fcntl.ioctl(control.fileno(), _LOOP_CTL_REMOVE, number)
 
 
 def mounts_below(folder: Path) -> list[Path]:

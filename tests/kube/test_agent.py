@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from e2e.cluster.apiserver import ApiServer, free_ports
+from e2e.cluster.cleanup import loop_devices, remove_free_loops
 from spindle.disks.identity import Identity, render_identity, render_meta_properties
-from tests.kafka.disks import Disk, loop_devices, remove_loop_devices, run, unmount_all_below
+from tests.kafka.disks import Disk, run, unmount_all_below
 from tests.kube.samples import cluster
 
 pytestmark = pytest.mark.kube
@@ -29,9 +30,9 @@ NODE = "node-1"
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_loops_left() -> Iterator[None]:
-    before = loop_devices()
+    before = set(loop_devices())
     yield
-    remove_loop_devices(before)
+    remove_free_loops(before)
 
 
 class Agent:
