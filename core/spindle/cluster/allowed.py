@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.cluster import allowed_hadoop, names
+from spindle.cluster.allowed_hadoop import EVERYTHING
 
-EVERYTHING: Final = allowed_hadoop.EVERYTHING
 # Characters that a value may have where an entry leaves it open: none that could form a path, a list or a second option.
 _OPEN: Final = "[A-Za-z0-9._%+-]*"
 

@@ -149,23 +149,21 @@ def _rollup(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
     for key, value in sorted(rollup.settings.items() if rollup is not None else ()):
         if allowed.hadoop_setting(key, value):
             continue
-        what = (
-            f"Hadoop setting {key[:_SHOWN]} loads a class that the installation does not allow ({value[:_SHOWN]})"
-            if loads_class(key)
-            else f"Hadoop setting {key[:_SHOWN]} is not allowed: some settings load classes, run programs or read files in the rebalance "
-            "job, which has a certificate for Kafka and an account in this namespace"
-        )
-        widened = (
-            "class added to the chart's value allow.classes"
-            if loads_class(key)
-            else "setting added to the chart's value allow.hadoopSettings"
-        )
+        if loads_class(key):
+            what = f"loads a class that the installation does not allow ({value[:_SHOWN]})"
+            widened = "the class to the chart's value allow.classes"
+        else:
+            what = (
+                "is not allowed: some settings load classes, run programs or read files in the rebalance job, which has a certificate for "
+                "Kafka and an account in this namespace"
+            )
+            widened = "it to the chart's value allow.hadoopSettings"
         yield _ask(
             "spec.rebalance.rollup.settings",
             key[:128],
             f"{key}={value}",
-            what,
-            f"remove it, or have the {widened}",
+            f"Hadoop setting {key[:_SHOWN]} {what}",
+            f"remove it, or ask the administrator to add {widened}",
         )
 
 
