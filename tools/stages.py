@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CODE = ("core", "operator", "agent", "rebalance", "cli", "tools", "tests", "e2e", "bench")
 
 
+LAST_OUTPUT = 5.0  # seconds in which the last lines of a stage must arrive
 LAST_WORDS = 60.0  # seconds for an interrupted stage to clean up
 
 
@@ -213,11 +214,13 @@ class _Running:
     """A stage's process.
 
     Attributes:
+        copying: prints its output; None if it has the terminal.
         interrupted: when it was interrupted at its timeout; None if it was not.
     """
 
     stage: Stage
     process: "subprocess.Popen[str]"
+    copying: threading.Thread | None = None
     started: float = field(default_factory=time.monotonic)
     interrupted: float | None = None
 
@@ -231,15 +234,20 @@ class _Running:
         process = subprocess.Popen(
             stage.command, cwd=ROOT, stdout=pipe, stderr=error, env=env, text=True, errors="replace"
         )
-        if prefix:
-            threading.Thread(target=_copy, args=(process, prefix), daemon=True).start()
-        return cls(stage, process)
+        if not prefix:
+            return cls(stage, process)
+        copying = threading.Thread(target=_copy, args=(process, prefix), daemon=True)
+        copying.start()
+        return cls(stage, process, copying)
 
     def wait(self) -> Outcome:
         """Wait for its end; the result includes the CPU time of all child processes that it waited for."""
         _, status, used = os.wait4(self.process.pid, 0)
         # Popen did not reap the process itself and would wait for one that no longer exists.
         self.process.returncode = os.waitstatus_to_exitcode(status)
+        if self.copying is not None:
+            # Its last lines say why it failed. A process that it left behind may keep the pipe open.
+            self.copying.join(LAST_OUTPUT)
         code = self.process.returncode if self.interrupted is None else 124
         return Outcome(self.stage, time.monotonic() - self.started, code, used.ru_utime + used.ru_stime)
 
