@@ -24,13 +24,17 @@ def is_installed() -> bool:
     return which(PROGRAM) is not None
 
 
-def start(node: Node) -> None:
-    """Enforce NetworkPolicies on a node until ``stop``, or until it loses power; returns when the first rules exist.
+def prepare() -> None:
+    """Install what kube-router runs; once for all nodes, because apt-get runs only once at a time.
 
     Raises:
         MissingProgramError: kube-router is not installed.
     """
     ensure_programs(PROGRAM, "ipset", "iptables")
+
+
+def start(node: Node) -> None:
+    """Enforce NetworkPolicies on a node, after `prepare`, until ``stop``, or until it loses power; returns when the first rules exist."""
     layout = node.layout
     if _running(layout):
         return

@@ -229,6 +229,7 @@ class Testbed(Faults):
         Raises:
             MissingProgramError: kube-router is not installed on this machine.
         """
+        policies.prepare()
         powered = [node for node in self.nodes() if node.is_on()]
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(policies.start if on else policies.stop, powered))
