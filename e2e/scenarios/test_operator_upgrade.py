@@ -16,7 +16,7 @@ from e2e.cluster.images import ensure_spindle_image
 from e2e.cluster.layout import SPINDLE_BEFORE_IMAGE
 from e2e.cluster.target import Target
 from e2e.cluster.testbed import Testbed
-from e2e.scenarios.install import VALUES
+from e2e.scenarios.install import AGENTS, VALUES
 from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.stand import Stand
@@ -71,6 +71,14 @@ def images(target: Target) -> set[str]:
     return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
 
 
+def agents_of(lab: Lab) -> tuple[bool, set[str]]:
+    """What the agents have for this cluster: whether there is the Secret that they all shared, and the nodes with a certificate of their own."""
+    there = Lab(lab.kubectl_command, lab.kubeconfig, AGENTS)
+    name = f"{lab.namespace}.{CLUSTER}.spindle-agent"
+    own = there.get("configmap", name) or {}
+    return there.get("secret", name) is not None, {key for key in own.get("data", ()) if key != "CA.crt"}
+
+
 @pytest.mark.usefixtures("before")
 def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
     running: Lab, installed: Target, spindle_image: str
@@ -79,6 +87,8 @@ def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
     assert images(installed) == {SPINDLE_BEFORE_IMAGE}
     found = processes(lab)
     assert len(found) == 6
+    nodes = {pod["spec"]["nodeName"] for pod in lab.list("pods", "spindle.dev/role=broker")}
+    assert agents_of(lab) == (True, set())
     with load(lab, spindle_image, Topic("kept", partitions=6)) as writing:
         helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
         lab.until("only the new version runs", lambda: images(installed) == {spindle_image}, 180)
@@ -90,6 +100,11 @@ def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
         lab.until_ready(300)
         lab.until("status.waiting is empty", lambda: not lab.waits(), 180)
+        lab.until(
+            "each agent has a certificate of its own, and none is shared",
+            lambda: agents_of(lab) == (False, nodes),
+            120,
+        )
         report = writing.finish()
     assert processes(lab) == found
     assert not report.lost
