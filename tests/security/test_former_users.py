@@ -8,6 +8,7 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from spindle.cluster import names
 from spindle.cluster.rights import Right, UserView
+from spindle.users.rights import UserRecord, change
 from spindle_operator import users
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
@@ -16,12 +17,15 @@ from tests.kafka.test_listeners import WRITE, certified, give, write
 
 pytestmark = pytest.mark.kafka
 
+OTHER = "__other"
+
 
 @pytest.fixture(scope="module")
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     made = make_cluster(brokers=1, disks=1)
     made.up()
     made.make_topic("orders", [[0]])
+    made.make_topic(OTHER, [[0]])
     made.make_topic(names.TOPIC_SAMPLES, [[0]])
     return made
 
@@ -33,17 +37,28 @@ def link(cluster: Cluster) -> Iterator[KafkaClient]:
     made.close()
 
 
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [("*", "literal"), ("_", "prefixed"), ("__", "prefixed"), ("__spindle", "prefixed")],
+)
 def test_who_may_write_to_all_topics_is_kept_out_of_spindles(
-    cluster: Cluster, link: KafkaClient, tmp_path: Path
+    cluster: Cluster, link: KafkaClient, tmp_path: Path, name: str, pattern: str
 ) -> None:
-    client = certified(cluster, cluster.ca.client(tmp_path, "wide"))
-    everything = tuple(Right("topic", "*", "literal", operation, "*") for operation in ("Write", "Describe"))
-    users.keep_out(link, "wide", wanted=True)
-    give(link, "wide", *everything)
-    assert users.look(link, ["wide"])["wide"].kept_out
-    write(client)
+    """A short prefix reaches them as the star does; with the denial that Spindle decides on, it does not."""
+    principal = f"wide-{len(name)}-{pattern}"
+    client = certified(cluster, cluster.ca.client(tmp_path, principal))
+    everything = frozenset(
+        Right("topic", name, pattern, operation, "*") for operation in ("Write", "Describe")
+    )
+    give(link, principal, *everything)
+    write(client, topic=names.TOPIC_SAMPLES)
+    decided = change(everything, {}, UserRecord(), UserView(), password=False).record
+    users.keep_out(link, principal, wanted=decided.kept_out)
+    assert users.look(link, [principal])[principal].kept_out
     with pytest.raises(TopicAuthorizationFailedError):
         write(client, topic=names.TOPIC_SAMPLES)
+    if OTHER.startswith(name.rstrip("*")):
+        write(client, topic=OTHER)
 
 
 def test_the_old_one_is_denied_what_the_new_one_may(

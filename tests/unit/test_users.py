@@ -10,7 +10,7 @@ from spindle.reconcile.actions import AlterUser, IssueCertificate, SetPassword, 
 from spindle.reconcile.steps.server_certificates import like_a_host
 from spindle.reconcile.times import stamp
 from spindle.users.principals import on_record
-from spindle.users.wide import wide
+from spindle.users.wide import OWN, covers_own, wide
 from tests.model.world import World
 
 READ = {"resource": "topic", "name": "orders", "operations": ["Read", "Describe"]}
@@ -459,8 +459,31 @@ def test_a_status_that_somebody_else_wrote_makes_nobody_of_it(told: str) -> None
         (("topic", "__consumer_offsets", "literal", "Delete"), True),
         (("topic", "_", "prefixed", "Write"), True),
         (("topic", "_", "prefixed", "Read"), False),
+        (("topic", "__", "prefixed", "Write"), True),
+        (("topic", "__s", "prefixed", "Delete"), True),
+        (("topic", "o", "prefixed", "All"), False),
         (("topic", "_schemas", "literal", "Write"), False),
     ],
 )
 def test_rights_that_reach_far(right: tuple[str, str, str, str], far: bool) -> None:
     assert wide(Right(*right, "*")) is far
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "operation", "denied"),
+    [
+        *((OWN[:length], "prefixed", "Write", True) for length in range(1, len(OWN))),
+        ("*", "literal", "Create", True),
+        ("_", "prefixed", "All", True),
+        ("_", "prefixed", "Read", False),
+        ("_", "literal", "Write", False),
+        ("o", "prefixed", "All", False),
+        ("__c", "prefixed", "All", False),
+        (OWN, "prefixed", "Write", False),  # named, so it is meant
+        ("__spindle_samples", "literal", "Write", False),
+    ],
+)
+def test_patterns_that_cover_spindles_topics_among_others_are_denied_these(
+    name: str, pattern: str, operation: str, denied: bool
+) -> None:
+    assert covers_own([Right("topic", name, pattern, operation, "*")]) is denied
