@@ -83,11 +83,12 @@ class DiskSpec(ApiModel):
         "Active",
         description="Active: the disk is a log dir. Placeholder: the disk is dead; a regular file takes the place of its log dir so that "
         "the broker can run with its other disks. Absent: no replica is on the disk any more, and the broker runs without it; "
-        "while logDirs still lists it, Spindle first confirms that, with the broker stopped.",
+        "while logDirs still lists the disk, an init container first checks that it holds no replica, before Kafka starts.",
     )
     added: bool | None = Field(
         None,
-        description="True while the disk is new to an existing broker and has never held data. Removed once Kafka uses the disk.",
+        description="True while the disk is new to an existing broker and has never held data. The field is removed once "
+        "Kafka uses the disk.",
     )
 
 
@@ -263,7 +264,7 @@ class KafkaBrokerSpec(ApiModel):
     leaving: bool | None = Field(
         None,
         description="No replica is on this broker any more and its pool is being scaled in: Spindle stops it permanently, unregisters it "
-        "from Kafka, and deletes its record. Removed if the pool needs the broker again before that.",
+        "from Kafka, and deletes its record. The field is removed if the pool needs the broker again before that.",
     )
     joining: bool | None = Field(
         None,
@@ -321,7 +322,8 @@ class DiskUsageStatus(ApiModel):
     since: Time | None = Field(None, description="When the disk reached this level.")
     reason: ShortText | None = Field(
         None,
-        description="Reason for the level in CamelCase: UsedPercent, BytesFree, Forecast, NotReleased, Room.",
+        description="Reason for the level in CamelCase: UsedPercent or BytesFree (a threshold is reached), Forecast (it will be reached soon), "
+        "NotReleased (usage is below the threshold, but not by the hysteresis), Room (there is enough space).",
     )
     message: Sentence | None = Field(None, description="Explanation with the figures.")
     used_percent: Count | None = Field(None, description="Used space in whole per cent.")

@@ -58,7 +58,8 @@ class Engine(ApiModel):
     """Image, resources and limits of the rebalance job."""
 
     image: Annotated[str, Field(json_schema_extra=longest(512))] | None = Field(
-        None, description="Image of the job. If unset, the image that the operator was installed with."
+        None,
+        description="Image of the job. If unset, rebalance.image of Spindle's Helm chart; without either, no job runs.",
     )
     resources: ResourceRequirements = Field(
         default_factory=ResourceRequirements,

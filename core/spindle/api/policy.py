@@ -352,8 +352,8 @@ class Rebalance(ApiModel):
     )
     max_duration_minutes: int | None = Field(
         None,
-        description="Upper limit of minutes that one plan may take; also the limit for automatic approval. A run that exceeds it starts no "
-        "more moves. If unset, no limit.",
+        description="Upper limit of minutes that one plan may take; also the limit for automatic approval. A proposal whose execution exceeds it "
+        "starts no more moves. If unset, no limit.",
         ge=1,
         le=10080,
         json_schema_extra=hint("a plan may take between 1 minute and a week (10080): write for example 240"),
@@ -410,7 +410,7 @@ class RollingPolicy(ApiModel):
     back_within_seconds: int = Field(
         600,
         description="Seconds within which a restarted broker or controller must be back in sync. After that, nothing else is restarted for "
-        "a change until it is. The time of log recovery does not count.",
+        "a change until it is back in sync. The time of log recovery does not count.",
         ge=60,
         le=86400,
         json_schema_extra=hint(
@@ -435,5 +435,5 @@ class Metrics(ApiModel):
     enabled: bool = Field(
         True,
         description="Expose metrics of brokers and controllers to Prometheus on port 9404. If false, the port is reachable only inside "
-        "their pods.",
+        "their pods, and no Service or NetworkPolicy has it.",
     )

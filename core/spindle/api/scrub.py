@@ -103,8 +103,8 @@ class ScrubProgress(ApiModel):
     )
     oldest: Time | None = Field(
         None,
-        description="Time since which the segment that has waited longest is unchecked (its last check or its last write), rounded to the "
-        "hour.",
+        description="Last check (or last write, if it was never checked) of the segment that was not checked for the longest time, rounded to "
+        "the hour.",
     )
     corrupt: Count | None = Field(None, description="Number of corrupt segments.")
     sound: list[ReplicaName] = Field(

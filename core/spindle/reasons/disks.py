@@ -289,7 +289,7 @@ SECTIONS = (
             Reason(
                 "ClaimDirectoryIdMismatch",
                 "a claim has another directory id than the one on record",
-                "restore its annotation, or move the claim away",
+                "restore its annotation; if the claim belongs to another disk, set its volume to `Retain` and delete the claim",
                 "ticket",
             ),
             Reason(
@@ -351,7 +351,7 @@ SECTIONS = (
             Reason(
                 "CorruptSegment",
                 "a segment on a disk differs from what was written",
-                "set `spec.disks.scrub.repair`, or re-replicate the replica yourself; replace a disk with several of them",
+                "set `spec.disks.scrub.repair`, or re-replicate the replica yourself; replace a disk that has several corrupt segments",
                 "ticket",
             ),
             Reason(

@@ -85,7 +85,7 @@ SECTIONS = (
             ),
             Reason(
                 "UnderReplicated",
-                "the partition has too few in-sync replicas. Moves that do not add a replica wait; below the minimum they are cancelled",
+                "the partition has too few in-sync replicas. Moves that do not add a replica wait; below `min.insync.replicas` they are cancelled",
                 "bring the brokers and disks of its other replicas back",
                 "ticket",
             ),
