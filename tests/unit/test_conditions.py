@@ -368,6 +368,8 @@ def test_a_spec_that_is_not_understood_is_stalled_and_the_cluster_stays_one_that
         "Stalled": ("True", "InvalidSpec"),
     }
     world.cluster["status"] = status
+    again = plan(replace(snapshot, cluster={**snapshot.cluster, "status": status}), world.now + 300).status
+    assert again["conditions"] == status["conditions"]  # with the time when they began
     del world.objects["Pod", "demo-broker-1"]
     world.reconcile()
     assert of(world, "Ready") == [("False", "NotAllInSync")]

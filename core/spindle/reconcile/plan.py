@@ -14,6 +14,7 @@ from spindle.proposals.proposal import REASON as REBALANCE
 from spindle.reconcile import objects
 from spindle.reconcile.accepted_spec import as_accepted, nothing_accepted, report_rejected, report_tolerated
 from spindle.reconcile.actions import Apply, Patch
+from spindle.reconcile.condition_rows import as_conditions
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event, ReconcilePlan
 from spindle.reconcile.plan_builder import PlanBuilder
@@ -71,7 +72,6 @@ from spindle.reconcile.steps.thresholds import reconcile_thresholds
 from spindle.reconcile.steps.upgrade import reconcile_upgrade
 from spindle.reconcile.steps.users import reconcile_users, unsettled
 from spindle.reconcile.steps.volume_expansion import reconcile_volume_sizes
-from spindle.reconcile.times import stamp
 
 __all__ = ["Event", "ReconcilePlan", "plan"]
 
@@ -293,17 +293,9 @@ def _not_understood(snapshot: ClusterSnapshot, error: ValidationError, now: floa
     generation = snapshot.cluster["metadata"].get("generation", 0)
     text = f"{message}. Spindle changes nothing. To resolve: correct the field, or install the CRDs of this chart."
     before = snapshot.cluster.get("status") or {}
-    rows = (("Ready", "Unknown"), ("Reconciling", "False"), ("Stalled", "True"))
-    conditions: list[dict[str, Any]] = [
-        {
-            "type": kind,
-            "status": value,
-            "reason": "InvalidSpec",
-            "message": text,
-            "lastTransitionTime": stamp(now),
-            "observedGeneration": generation,
-        }
-        for kind, value in rows
+    rows = [
+        (kind, value, "InvalidSpec", text)
+        for kind, value in (("Ready", "Unknown"), ("Reconciling", "False"), ("Stalled", "True"))
     ]
     name = str(snapshot.cluster["metadata"]["name"])
     # The latter says that the cluster was ready once.
@@ -313,7 +305,7 @@ def _not_understood(snapshot: ClusterSnapshot, error: ValidationError, now: floa
             **kept,
             "observedGeneration": generation,
             "phase": f"The spec cannot be parsed: {message}.",
-            "conditions": conditions,
+            "conditions": as_conditions(rows, before, generation, now),
         },
         events=(
             Event("Warning", "InvalidSpec", message, "KafkaCluster", name, objects.uid(snapshot.cluster)),

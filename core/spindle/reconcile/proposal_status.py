@@ -11,6 +11,7 @@ from spindle.proposals.move_states import DONE, MOVING, OVER, given_up, write_mo
 from spindle.proposals.proposal import Proposal, ProposalPhase
 from spindle.proposals.waves import WaveState
 from spindle.proposals.windows import WindowState
+from spindle.reconcile.condition_rows import ConditionRow, as_conditions
 from spindle.reconcile.times import seconds, stamp
 
 _TOLD: Final = 200  # dropped moves that are listed with a message; for the others only the reason is kept
@@ -75,12 +76,13 @@ def _wanted(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str
     if phase.over:
         marks = given_up(marks)
     done = sum(mark == DONE for mark in marks)
+    generation = proposal.raw["metadata"].get("generation", 0)
     status: dict[str, Any] = {
-        "observedGeneration": proposal.raw["metadata"].get("generation", 0),
+        "observedGeneration": generation,
         "phase": str(phase),
         "reason": found.turn.reason,
         "message": found.turn.message + _when(found),
-        "conditions": [_approved(proposal, found, now)],
+        "conditions": as_conditions([_approved(proposal, found)], before, generation, now),
         "movedMoves": done,
         "progress": f"{done}/{len(marks)}",
         "outcomes": write_move_states(marks),
@@ -135,7 +137,7 @@ def _left(found: ProposalProgress, status: Mapping[str, Any], now: float) -> flo
     return 60.0 * (1 + int(wave.left / rate / 60))
 
 
-def _approved(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str, Any]:
+def _approved(proposal: Proposal, found: ProposalProgress) -> ConditionRow:
     """The condition ``Approved``."""
     by = found.by.by
     reason = {"person": "ApprovedByUser", "rule": "ApprovedByRule"}.get(by or "", "ApprovalRequired")
@@ -145,16 +147,4 @@ def _approved(proposal: Proposal, found: ProposalProgress, now: float) -> dict[s
         else found.by.why_not
         or f"Set spec.approved to {proposal.hash}, or: spindle rebalance approve {proposal.name}."
     )
-    value = "True" if by else "False"
-    old: Mapping[str, Any] = next(
-        (c for c in proposal.status.get("conditions") or () if c.get("type") == "Approved"), {}
-    )
-    since = old.get("lastTransitionTime") if old.get("status") == value else None
-    return {
-        "type": "Approved",
-        "status": value,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": since or stamp(now),
-        "observedGeneration": proposal.raw["metadata"].get("generation", 0),
-    }
+    return ("Approved", "True" if by else "False", reason, message)

@@ -26,6 +26,7 @@ from spindle.reconcile.actions import (
     SetPassword,
     TrimPartitions,
 )
+from spindle.reconcile.condition_rows import ConditionRow
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
@@ -33,8 +34,6 @@ from spindle.reconcile.steps.name_conflicts import regards
 from spindle.reconcile.steps.stalled_rollout import overdue
 from spindle.reconcile.times import seconds
 from spindle.reconcile.wait_kinds import WaitKind, kind_of
-
-ConditionRow = tuple[str, str, str, str]
 
 _FAILING: Final = (DiskState.FAILED, DiskState.EVACUATING)
 # Why Spindle takes a pod down that does not serve any more: the restart is planned, what it is for is a fault.

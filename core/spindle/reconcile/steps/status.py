@@ -8,16 +8,16 @@ from spindle.cluster.waiting import Waiting, counted, some
 from spindle.healing import maintenance
 from spindle.placement.spread import rack_status
 from spindle.reconcile import objects
+from spindle.reconcile.condition_rows import ConditionRow, as_conditions
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.agent_health import clocks_row, unmonitored
 from spindle.reconcile.steps.broker_status import healthy
-from spindle.reconcile.steps.conditions import ConditionRow, PartitionFaults, partition_faults, progress_rows
+from spindle.reconcile.steps.conditions import PartitionFaults, partition_faults, progress_rows
 from spindle.reconcile.steps.listeners import listener_status
 from spindle.reconcile.steps.quorum_status import quorum_status
 from spindle.reconcile.steps.rebalance_job import runs_row
 from spindle.reconcile.steps.upgrade import version_status
-from spindle.reconcile.times import stamp
 from spindle.thresholds.bounds import BY_LABEL, UsageLevel
 
 _RACK_REASONS: Final = frozenset(
@@ -87,7 +87,7 @@ def cluster_status(
     rows += [_racks_satisfied(state, builder), _disks_healthy(state, status, _bad_disks(broker_statuses))]
     rows += [_disk_pressure(broker_statuses), _data_at_risk(state, partitions, lost)]
     rows += [row for row in (clocks_row(state), runs_row(state)) if row is not None]
-    status["conditions"] = _conditions(state, rows, status["observedGeneration"])
+    status["conditions"] = as_conditions(rows, state.status, status["observedGeneration"], state.now)
     return status
 
 
@@ -170,26 +170,6 @@ def _whole(status: Mapping[str, Any], stopped: int) -> bool:
     return bool(
         brokers["ready"] + stopped >= brokers["total"] and controllers["ready"] == controllers["total"]
     )
-
-
-def _conditions(state: ClusterState, rows: Sequence[ConditionRow], generation: int) -> list[dict[str, Any]]:
-    """The rows as conditions; each keeps its time while its status stays."""
-    before = {c.get("type"): c for c in state.status.get("conditions") or ()}
-    result = []
-    for kind, value, reason, message in rows:
-        old = before.get(kind) or {}
-        since = old.get("lastTransitionTime") if old.get("status") == value else None
-        result.append(
-            {
-                "type": kind,
-                "status": value,
-                "reason": reason,
-                "message": message[:4096],
-                "lastTransitionTime": since or stamp(state.now),
-                "observedGeneration": generation,
-            }
-        )
-    return result
 
 
 def _racks_satisfied(state: ClusterState, builder: PlanBuilder) -> ConditionRow:

@@ -12,13 +12,13 @@ from spindle.cluster.waiting import Waiting, counted, some
 from spindle.reconcile import objects
 from spindle.reconcile.actions import AlterUser, Patch, SetPassword
 from spindle.reconcile.certificates import authority_of, stale, user_holder
+from spindle.reconcile.condition_rows import ConditionRow, as_conditions
 from spindle.reconcile.ownership import OWN as OWN_NAMESPACE
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.former_users import certificate_until, former_users, is_out
 from spindle.reconcile.steps.server_certificates import server_certificate, tell_server_certificates
-from spindle.reconcile.times import stamp
 from spindle.users.principals import LONGEST, on_record, principal_of
 from spindle.users.rights import (
     RightsChange,
@@ -342,26 +342,20 @@ def _status(
         **({"certificateUntil": until} if until is not None else {}),
         **record,
         **({"serverCertificate": dict(out)} if out is not None else {}),
-        "conditions": _conditions(state, row, generation),
+        "conditions": as_conditions(_condition_rows(row), user.get("status") or {}, generation, state.now),
     }
 
 
-def _conditions(state: ClusterState, row: UserCondition, generation: int) -> list[dict[str, Any]]:
+def _condition_rows(row: UserCondition) -> tuple[ConditionRow, ConditionRow]:
     """``Ready`` first, then ``Stalled`` as kstatus defines it: only a user's change unblocks what is missing."""
     ready, reason, message = row
     stalled = reason in _STALLED
-    rows = (
-        ("Ready", ready, reason, message),
-        ("Stalled", stalled, reason if stalled else "NotStalled", message if stalled else ""),
+    return (
+        ("Ready", "True" if ready else "False", reason, message),
+        (
+            "Stalled",
+            "True" if stalled else "False",
+            reason if stalled else "NotStalled",
+            message if stalled else "",
+        ),
     )
-    return [
-        {
-            "type": kind,
-            "status": "True" if value else "False",
-            "reason": why,
-            "message": text,
-            "lastTransitionTime": stamp(state.now),
-            "observedGeneration": generation,
-        }
-        for kind, value, why, text in rows
-    ]
