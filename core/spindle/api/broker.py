@@ -401,7 +401,7 @@ class ObservedDisk(ApiModel):
     since: Time | None = Field(None, description="When the verdict was reached.")
     stalled: bool | None = Field(
         None,
-        description="True while a probe has been pending for half of spec.disks.hungAfterSeconds or longer. A verdict outlasts its cause; "
+        description="True while a probe has been pending for half of spec.disks.hungAfterSeconds or longer. A verdict stays for some time after its cause has ended; "
         "Spindle stops a broker for a hung disk only while the disk is stalled.",
     )
     pending_write: Bytes | None = Field(

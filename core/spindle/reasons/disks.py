@@ -66,8 +66,8 @@ SECTIONS = (
             ),
             Reason(
                 "AgentStarved",
-                "the node gives its agent so little CPU time that the agent cannot distinguish a hung disk from a delayed probe. No disk of the node is reported hung or slow, and no broker is stopped for one",
-                "find what keeps the node's CPU or memory busy; give the agent more of them (`agent.resources`)",
+                "the node gives its agent so little CPU time that the agent cannot distinguish a hung disk from a delayed probe. No disk of the node is reported hung or slow, and no broker is stopped for a hung disk",
+                "find what keeps the node's CPU or memory busy; give the agent more of both (`agent.resources`)",
                 "ticket",
             ),
             Reason(
@@ -130,8 +130,8 @@ SECTIONS = (
             ),
             Reason(
                 "CorrelatedDiskStalls",
-                "a disk hangs, and other disks of its node, of another node since the same moment, or of many brokers stall, too. The cause is the machine or something that machines share, so no broker is stopped for it",
-                "find what starves the machines. On one node, or with few brokers, a write that is pending for more than a minute counts as a hang nevertheless",
+                "a disk hangs, and other disks stall, too: disks of the same node, disks of another node since the same moment, or disks of many brokers. The cause is the machine or something that machines share, so no broker is stopped for it",
+                "find what keeps the machines, or what they share, busy. On one node, or with few brokers, a write that is pending for more than a minute counts as a hang nevertheless",
                 "page",
             ),
         ),
@@ -194,7 +194,7 @@ SECTIONS = (
             Reason("RestartWithDisk", "a broker restarts to use a disk that was replaced or has recovered"),
             Reason(
                 "RestartPending",
-                "replicas return to a broker when it has restarted without its dead disk",
+                "dropped replicas return to their broker after it has restarted without its dead disk",
                 "nothing: it restarts",
                 "none",
             ),

@@ -145,7 +145,7 @@ SECTIONS = (
             ),
             Reason(
                 "MovedToOtherDisk",
-                "the target was restarted and chose another disk, so the copy starts again",
+                "the target broker was restarted and chose another disk, so the copy starts again",
                 "nothing: the copy ends",
                 "none",
             ),

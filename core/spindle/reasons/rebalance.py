@@ -153,7 +153,7 @@ SECTIONS = (
             ),
             Reason(
                 "Planned",
-                "several clusters were planned, with different outcomes; the message has all of them",
+                "a run planned several clusters, with different outcomes; the message has all of them",
             ),
             Reason("RunSucceeded", "the run succeeded but left no message"),
             Reason(
