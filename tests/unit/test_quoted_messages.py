@@ -4,7 +4,7 @@ Quoted is, on the pages of ``docs`` and in the README,
 
 - in code blocks: what follows a reason and a colon (``DiskFailed: …``), a condition with its status (``DisksHealthy False: …``), and the
   column STATUS of ``kubectl get``. A message that does not end with a full stop continues on the next line;
-- in the text: three words or more between double quotes.
+- in the text: three words or more between double quotes, or between backticks if they begin like a sentence.
 """
 
 import re
@@ -21,6 +21,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _NAMES = sorted({reason.name for reason in all_reasons()}, key=len, reverse=True)
 _MESSAGE = re.compile(rf"\b(?:{'|'.join(_NAMES)}|[A-Z]\w+ (?:True|False|Unknown)): (.+)$")
 _INLINE = re.compile(r'(?<![=`])"([^"`]+)"')
+_SENTENCE = re.compile(r"`([A-Z][a-z]+ [^`]+)`")
 _ENDS = (".", "…")
 
 
@@ -44,7 +45,7 @@ def _quotes(text: str) -> Iterator[Quote]:
         if not code:
             column = None
             line_without_code = re.sub(r"`[^`]*`", "`", line)
-            for quoted in _INLINE.findall(line_without_code):
+            for quoted in (*_INLINE.findall(line_without_code), *_SENTENCE.findall(line)):
                 if len(quoted.split()) > 2:
                     yield Quote(number, quoted)
             continue
@@ -84,6 +85,7 @@ def test_pages_quote_messages_of_every_kind() -> None:
     assert any("fit nowhere else" in text for text in found["change-disks.md"])  # two lines and more
     assert found["scaling.md"]  # a list's item
     assert found["starts.md"]  # in the text
+    assert found["agent.md"]  # between backticks
 
 
 @pytest.mark.parametrize(
