@@ -1,1 +1,1 @@
-"""A deterministic simulation of clusters that live, fail and are put right: one seed is one life, replayed bit by bit."""
+"""A deterministic simulation of clusters with faults, and of their recovery: a seed is one run (a *life* in the code), reproducible bit by bit."""

@@ -1,8 +1,8 @@
-"""``python -m tests.sim``: one life told, or many run on all cores.
+"""``python -m tests.sim``: prints one run, or runs many on all cores.
 
-The hash seed derives from the life's seed, so a life is run in a process that was started with it. There are few hash seeds
-(`HASH_SEEDS`): a process is started once for each and imports what all lives need, and each life is a fork of that. A life that does not end is
-ended by its number of events (`tests.sim.kernel.MOST_EVENTS`), or, within one event, by its processor time, and has failed.
+The hash seed derives from the run's seed, so a run needs a process that was started with it. There are few hash seeds
+(`HASH_SEEDS`): one process is started for each and imports the common modules, and each run is a fork of it. A run that does not end is
+stopped by its number of events (`tests.sim.kernel.MOST_EVENTS`), or, within one event, by its CPU time, and has failed.
 """
 
 import argparse
@@ -18,35 +18,39 @@ from pathlib import Path
 from typing import Any
 
 HASH_SEEDS = 4
-MOST_CPU = 600.0  # seconds of processor time that a life may take
-PROGRESS = 30.0  # seconds between lines that say how far it is
+MOST_CPU = 600.0  # seconds of CPU time that a run may take
+PROGRESS = 30.0  # seconds between two lines of progress
 KINDS = ("KafkaBroker", "KafkaCluster", "KafkaRebalance", "KafkaUser")
 
 
 def hash_seed(seed: int) -> str:
-    """PYTHONHASHSEED of a life."""
+    """PYTHONHASHSEED of a run."""
     return str(1 + seed % HASH_SEEDS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(
-        prog="tests.sim", description="Simulated lives of a cluster with Spindle."
+        prog="tests.sim", description="Simulated runs of a cluster with Spindle."
     )
-    parser.add_argument("--seed", type=int, help="tell this life")
-    parser.add_argument("--kept", type=Path, help="tell a kept life")
-    parser.add_argument("--lives", type=int, default=0, help="run so many")
+    parser.add_argument("--seed", type=int, help="print this run")
+    parser.add_argument("--kept", type=Path, help="print a kept run")
+    parser.add_argument("--lives", type=int, default=0, help="number of runs")
     parser.add_argument(
-        "--minutes", type=float, default=0.0, help="run as many as this allows, and at least --lives"
+        "--minutes", type=float, default=0.0, help="run as many as this time allows, and at least --lives"
     )
     parser.add_argument("--start", type=int, default=1, help="first seed")
     parser.add_argument(
-        "--without", type=Path, help="a file of seeds that are not run, one a line; # begins a word on why"
+        "--without",
+        type=Path,
+        help="a file of seeds that are skipped, one per line; # starts a comment with the reason",
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--shrink", action="store_true", help="make the failing life small first")
+    parser.add_argument("--shrink", action="store_true", help="reduce the failing run first")
     parser.add_argument("--brief", action="store_true", help="cut long lines")
-    parser.add_argument("--mark", action="store_true", help="print the story to the last bit, to be compared")
+    parser.add_argument(
+        "--mark", action="store_true", help="print the story with full precision, for comparison"
+    )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
@@ -57,13 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def known(file: Path) -> dict[int, str]:
-    """Seeds of lives that are known to fail, each with why it is left as it is."""
+    """Seeds of runs that are known to fail, each with the reason why it is not fixed."""
     lines = (line.partition("#") for line in file.read_text().splitlines())
     return {int(seed): why.strip() for seed, _, why in lines if seed.strip()}
 
 
 def tell(options: argparse.Namespace, arguments: list[str]) -> int:
-    """One life."""
+    """One run."""
     seed = options.seed if options.seed is not None else json.loads(options.kept.read_text())["seed"]
     if os.environ.get("PYTHONHASHSEED") != hash_seed(seed):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed(seed)}
@@ -79,17 +83,17 @@ def tell(options: argparse.Namespace, arguments: list[str]) -> int:
         print(plots.render(plot, why=outcome.broken[:1]))
     print(story.mark(outcome) if options.mark else story.tell(outcome, long=not options.brief))
     sys.stdout.flush()
-    os._exit(1 if outcome.broken else 0)  # what was killed in the life is not worth finalising
+    os._exit(1 if outcome.broken else 0)  # killed tasks of the run need no finalisation
 
 
 def serve() -> int:
-    """In a process of one hash seed: run the lives whose seeds come in, each in a fork."""
+    """In a process of one hash seed: execute the runs whose seeds it reads, each in a fork."""
     from tests.sim import fields, life
 
     for kind in KINDS:
-        fields.list_maps(kind)  # reading the definitions takes longer than many a life's Kafka
+        fields.list_maps(kind)  # parsing the definitions takes longer than Kafka in many runs
     gc.collect()
-    gc.freeze()  # forks share what is never looked at again
+    gc.freeze()  # forks share data that does not change any more
     for word in sys.stdin:
         reading, writing = os.pipe()
         child = os.fork()
@@ -105,18 +109,18 @@ def serve() -> int:
 
 
 def _ended(seed: int, status: int) -> str:
-    """What is told of a life whose process said nothing."""
+    """The result of a run whose process reported none."""
     endless = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGVTALRM
-    text = f"endless: not over after {MOST_CPU:.0f} s of processor time" if endless else "its process ended"
+    text = f"endless: not complete after {MOST_CPU:.0f} s of CPU time" if endless else "its process ended"
     cpu = MOST_CPU if endless else 0.0
     return json.dumps({"seed": seed, "broken": [text], "cpu": cpu, "reasons": []})
 
 
 def _one(life: Any, seed: int, writing: int) -> None:
-    """In the fork: one life, and what became of it."""
+    """In the fork: execute one run and report the result."""
     began = time.process_time()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # answers alone go to whoever reads our output
-    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU)  # ends it, in whichever thread it goes round
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # only results go to the reader of our output
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU)  # kills it, whichever thread loops
     try:
         outcome = life.live(life.plot(seed))
         told = {
@@ -138,17 +142,17 @@ def _one(life: Any, seed: int, writing: int) -> None:
 
 
 class Workers:
-    """So many processes, each with a hash seed."""
+    """This many processes, each with a hash seed."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
 
     def run(self, seeds: Iterable[int], until: float, least: int) -> Iterable[dict[str, Any]]:
-        """Run lives; each one's outcome as it comes.
+        """Execute runs; yields each result when it is available.
 
         Args:
             seeds: in order.
-            until: seconds of the monotonic clock after which none is begun, once ``least`` were.
+            until: time of the monotonic clock after which no run starts, once ``least`` have started.
         """
         import select
 
@@ -203,7 +207,7 @@ class Workers:
 
 
 def run_many(options: argparse.Namespace) -> int:
-    """Many lives: lives per second, and the seeds that failed."""
+    """Many runs: runs per second, and the seeds that failed."""
     began = time.monotonic()
     left_out = known(options.without) if options.without is not None else {}
     last = options.start + options.lives if not options.minutes else options.start + 10_000_000
@@ -221,24 +225,24 @@ def run_many(options: argparse.Namespace) -> int:
         reasons |= set(told["reasons"])
         if told["broken"]:
             failed[told["seed"]] = told["broken"]
-            print(f"life {told['seed']} failed: {told['broken'][0][:220]}", flush=True)
+            print(f"run {told['seed']} failed: {told['broken'][0][:220]}", flush=True)
         if (now := time.monotonic()) - told_at >= PROGRESS:
             told_at = now
             print(
-                f"… {done} lives in {now - began:.0f} s, {done / (now - began):.2f} per second, {len(failed)} failed",
+                f"… {done} runs in {now - began:.0f} s, {done / (now - began):.2f} per second, {len(failed)} failed",
                 flush=True,
             )
     took = time.monotonic() - began
     print(
-        f"{done} lives in {took:.0f} s ({done / max(took, 0.001):.2f} lives per second, {cpu / max(done, 1):.2f} CPU seconds each, {slowest[0]:.1f} in life {slowest[1]}); "
+        f"{done} runs in {took:.0f} s ({done / max(took, 0.001):.2f} runs per second, {cpu / max(done, 1):.2f} CPU seconds each, {slowest[0]:.1f} in run {slowest[1]}); "
         f"{len(reasons)} reasons to wait were seen; {len(failed)} failed"
         + (f": seeds {', '.join(map(str, sorted(failed)))}" if failed else "")
     )
     for seed, why in sorted(left_out.items()):
         if options.start <= seed < last:
-            print(f"life {seed} was not run: {why}")
+            print(f"run {seed} was skipped: {why}")
     if failed:
-        print("tell one with: python -m tests.sim --seed SEED [--shrink]")
+        print("print one with: python -m tests.sim --seed SEED [--shrink]")
     return 1 if failed else 0
 
 

@@ -1,9 +1,10 @@
-"""Agents: the node's own code (verdicts, moves, words to the API server), with disks, Kafka and time that are simulated."""
+"""Agents: the real code (verdicts, moves, requests to the API server), with simulated disks, Kafka and time."""
 
 import asyncio
 import errno
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -79,7 +80,7 @@ class SimKube(kubes.Kube):
 
         world.api.watchers.append(changed)
         try:
-            # What changed between the list and this.
+            # Changes between the list and the watch.
             missed = [
                 o
                 for o in world.api.all("KafkaBroker")
@@ -200,14 +201,14 @@ class SimKafkaClient:
 
 
 class SimBrokerConnection:
-    """Where a broker is."""
+    """Address of a broker."""
 
     def __init__(self, access: Any, timeout: float) -> None:
         self.access = access
 
 
 class SimSampler:
-    """Nobody takes samples in a simulation."""
+    """No samples in a simulation."""
 
     def __init__(self, *_: Any) -> None:
         return
@@ -223,14 +224,14 @@ class SimSampler:
 
 
 class SimKey(AgentKey):
-    """As `tests.sim.standin` has certificates."""
+    """Certificates as in `tests.sim.standin`."""
 
     def fits(self, certificate: str) -> bool:
         return sha256(self.request).hexdigest() in certificate
 
 
 class SimPool:
-    """Workers that look at disks and write to them."""
+    """Workers that probe disks and write to them."""
 
     def __init__(self, agent: "Agent", process: Process) -> None:
         self._agent, self._process = agent, process
@@ -286,7 +287,7 @@ class SimPool:
             self._report(key, watch, fs, starved > 0, passed)
 
     def _is_quiet(self, key: Any, fs: FileSystem) -> bool:
-        """Take the rounds of a disk that has long been well, in which nothing is new, the cheap way: most of them are like that."""
+        """Compute the rounds of a disk that has been healthy for long, and in which nothing changes, in a cheaper way: most rounds are like that."""
         disk, now = self._agent.real.disks.get(key), Clock.monotonic()
         if (
             disk is None
@@ -303,14 +304,14 @@ class SimPool:
         )
         if not (calm and same and now - full < 15.0) or disk.kafka_error:
             return False
-        disk.glanced = _with(disk.glanced, at=now)
+        disk.glanced = replace(disk.glanced, at=now)
         if disk.probed is not None:
-            disk.probed = _with(disk.probed, at=now)
-        disk._watch = _with(disk._watch, round_at=now)
+            disk.probed = replace(disk.probed, at=now)
+        disk._watch = replace(disk._watch, round_at=now)
         return True
 
     def _report(self, key: Any, watch: Any, fs: FileSystem | None, starved: bool, late: float) -> None:
-        """What the worker of a disk tells of one look, for which its timer ended late by so many seconds."""
+        """The result of a disk worker's probe whose timer was late by this many seconds."""
         node, now = self._agent.real, Clock.monotonic()
         kernel = self._agent.world.kernel
         if fs is None:
@@ -364,7 +365,7 @@ class SimPool:
                 self._agent.real.take(key, Probed(at=Clock.monotonic(), seconds=took))
 
     def _retry_hung(self, key: Any, fs: FileSystem) -> None:
-        """A write that hangs ends when the disk answers again, or fails when it dies."""
+        """A hung write ends when the disk answers again, or fails when the disk dies."""
         kernel = self._agent.world.kernel
         if not self._process.alive or key not in self._watches:
             return
@@ -390,7 +391,7 @@ class SimPool:
         return slot.fs if slot is not None else None
 
     def _look(self, key: Any, fs: FileSystem | None, now: float) -> None:
-        """A whole look, where it may show something new."""
+        """A complete round, where it may show something new."""
         mark = None if fs is None else _mark(fs)
         if fs is not None:
             self._told[key] = now, fs.used
@@ -401,15 +402,8 @@ class SimPool:
         self._agent.real.take(key, Inspected(at=now, found=podfiles.found(fs)))
 
 
-def _with(made: Any, **fields: Any) -> Any:
-    """As `dataclasses.replace`, for the rounds in which nothing is new: it is several times as fast."""
-    copy = object.__new__(type(made))
-    copy.__dict__.update(made.__dict__, **fields)
-    return copy
-
-
 def _mark(fs: FileSystem) -> tuple[Any, ...]:
-    """What must stay the same for the last whole look to hold."""
+    """What must not change for the result of the last complete round to stay valid."""
     return (
         fs.uuid,
         fs.state,
@@ -487,7 +481,7 @@ _CONTENT = disks.Disk._content
 
 
 def _content_once(self: Any) -> tuple[str, str]:
-    """What is on a disk, worked out once for each look: it is asked for in every round."""
+    """The content of a disk, computed once per change: it is needed in every round."""
     mark = (self._found, self.slot, self._mounted)
     known = self.__dict__.get("_sim_content")
     if known is None or any(a is not b for a, b in zip(known[0], mark, strict=True)):
@@ -496,7 +490,7 @@ def _content_once(self: Any) -> tuple[str, str]:
 
 
 def _pressure() -> NodePressure:
-    """What the kernel below the agent that asks says; every other machine has one that keeps no such figures."""
+    """Pressure figures of the kernel below the calling agent; other machines report none."""
     running: Any = asyncio.get_running_loop()
     node = running.agent.node
     if not node.starved or int(node.name[-1], 36) % 2:
@@ -505,7 +499,7 @@ def _pressure() -> NodePressure:
 
 
 def patches() -> list[tuple[Any, str, Any]]:
-    """What of the agent's edge is replaced."""
+    """The parts of the agent's edge that are replaced."""
     return [
         (session, "KafkaClient", SimKafkaClient),
         (session, "BrokerConnection", SimBrokerConnection),

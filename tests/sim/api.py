@@ -1,6 +1,6 @@
-"""The API server: objects with versions and owners of fields, guards, finalizers, evictions, selectors, pages, watches.
+"""The API server: objects with versions and field owners, preconditions, finalizers, evictions, selectors, pages, watches.
 
-Objects in it are never changed in place, so that whoever was given one may keep it.
+Its objects are never changed in place, so a caller may keep one.
 """
 
 import json
@@ -23,17 +23,17 @@ _BY_PLURAL: dict[str, Kind] = {kind.plural: kind for kind in KINDS.values()}
 _OWN_STATUS = frozenset(
     {"Pod", "PersistentVolumeClaim", "PersistentVolume", "Node", "PodDisruptionBudget", "Job", "CronJob"}
 )
-_OWNERS_TOLD = frozenset(  # those that are applied: of no other somebody asks who owns what
+_OWNERS_TOLD = frozenset(  # kinds that are applied: field owners of other kinds are not needed
     {
         *("KafkaBroker", "Service", "ConfigMap", "Secret", "PodDisruptionBudget", "NetworkPolicy"),
         *("ServiceAccount", "Role", "RoleBinding", "CronJob"),
     }
 )
-_UNTRACKED = frozenset({"Lease", "Event", "Node", "Pod"})  # of which nobody asks who owns what
+_UNTRACKED = frozenset({"Lease", "Event", "Node", "Pod"})  # kinds without field owners
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer
-    """An answer that is none of the 200s."""
+    """An error response."""
 
     def __init__(self, status: int, reason: str, message: str, causes: tuple[str, ...] = ()) -> None:
         super().__init__(f"{reason}: {message}")
@@ -42,7 +42,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer
 
 @dataclass
 class Request:
-    """One request as it comes in."""
+    """One incoming request."""
 
     who: str
     method: str
@@ -55,27 +55,27 @@ class Request:
 
 @dataclass
 class Api:
-    """The server. `handle` answers one request at once; delays and losses are the callers'."""
+    """The server. `handle` answers one request at once; delays and losses are simulated by the callers."""
 
     kernel: Kernel
     objects: dict[str, dict[Name, Json]] = field(default_factory=dict)
     watchers: list[Watcher] = field(default_factory=list)
-    posted: list[Json] = field(default_factory=list)  # events, which nobody reads but people
+    posted: list[Json] = field(default_factory=list)  # events, which only users read
     away: bool = False
     on_down: Callable[[Json, str, str], None] = lambda *_: (
         None
-    )  # a pod is about to be asked to go: by whom, and how
+    )  # an eviction of a pod was requested: by whom, and how
     on_write: Callable[[str, str, Json, Json | None], None] = lambda *_: (
         None
-    )  # an object that is there was written: by whom, how, as it was, as it is
+    )  # an existing object was written: by whom, how, before, after
     _owners: dict[str, fields.Owners] = field(default_factory=dict)  # by UID
     _serial: int = 1000
     _uids: int = 0
 
-    # -- for what is modelled beside it
+    # -- for other parts of the simulation
 
     def all(self, kind: str) -> list[Json]:
-        """All objects of a kind in order of their names."""
+        """All objects of a kind, sorted by name."""
         held = self.objects.get(kind, {})
         return [held[name] for name in sorted(held)]
 
@@ -84,7 +84,7 @@ class Api:
         return self.objects.get(kind, {}).get((namespace if KINDS[kind].namespaced else "", name))
 
     def put(self, obj: Mapping[str, Any], *, manager: str = "kubernetes") -> Json:
-        """Create or replace, whatever the guards say: for what is modelled beside the server."""
+        """Create or replace without preconditions, for other parts of the simulation."""
         made: Json = json.loads(json.dumps(obj))
         live = self.objects.get(made["kind"], {}).get(_name(made))
         if live is None:
@@ -92,7 +92,7 @@ class Api:
         return self._store(live, made, manager)
 
     def change(self, obj: Json, body: Json, *, manager: str = "kubernetes") -> Json | None:
-        """Merge into an object as it is now; None if it is gone."""
+        """Merge into the current object; None if it does not exist."""
         live = self.objects.get(obj["kind"], {}).get(_name(obj))
         if live is None or live["metadata"]["uid"] != obj["metadata"]["uid"]:
             return None
@@ -100,22 +100,22 @@ class Api:
         return live if after == live else self._store(live, after, manager)
 
     def remove(self, obj: Json, *, grace: int | None = None) -> None:
-        """As a deletion by somebody who may."""
+        """Delete as an administrator."""
         live = self.objects.get(obj["kind"], {}).get(_name(obj))
         if live is not None and live["metadata"]["uid"] == obj["metadata"]["uid"]:
             self._delete(live, grace)
 
     def stamp(self, ahead: float = 0.0) -> str:
-        """The server's time, or that of somebody whose clock is ahead."""
+        """The server's time, or that of a client whose clock is ahead."""
         return datetime.fromtimestamp(int(self.kernel.now + ahead), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     # -- requests
 
     def handle(self, request: Request) -> Json:
-        """Do what is asked.
+        """Execute a request.
 
         Raises:
-            Refused: it is not done.
+            Refused: it is rejected.
         """
         before = None if request.method == "GET" else self._there(request.path)
         answer = self._handle(request)
@@ -128,7 +128,7 @@ class Api:
         return answer
 
     def _there(self, path: str) -> Json | None:
-        """The object that a request names, if it is there."""
+        """The object that a request names, if it exists."""
         kind, namespace, name, _ = parse(path)
         if kind is None or name is None:
             return None
@@ -334,7 +334,7 @@ class Api:
         return {}
 
     def budgets(self, pod: Json) -> Iterator[Json]:
-        """The disruption budgets that count a pod."""
+        """The disruption budgets that select a pod."""
         labels = pod["metadata"].get("labels") or {}
         for budget in self.all("PodDisruptionBudget"):
             wanted = budget["spec"]["selector"].get("matchLabels") or {}
@@ -342,9 +342,9 @@ class Api:
                 yield budget
 
     def allows(self, budget: Json, pod: Json) -> bool:
-        """Whether a budget lets a pod be evicted.
+        """Whether a budget allows the eviction of a pod.
 
-        One that is not ready counts for nothing: it may go while enough others are ready (``IfHealthyBudget``), or always (``AlwaysAllow``).
+        A pod that is not ready does not count: it may be evicted while enough others are ready (``IfHealthyBudget``), or always (``AlwaysAllow``).
         """
         wanted = budget["spec"]["selector"].get("matchLabels") or {}
         members = [
@@ -362,7 +362,7 @@ class Api:
 
 
 def parse(path: str) -> tuple[Kind | None, str | None, str | None, str | None]:
-    """Kind, namespace, name and subresource of an address."""
+    """Kind, namespace, name and subresource of a URL."""
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]
     namespace = None

@@ -1,4 +1,4 @@
-"""What Kubernetes does by itself beside the kubelets: schedules pods, binds volumes, collects what has lost its owner, watches nodes."""
+"""The controllers of Kubernetes: scheduling, volume binding, garbage collection, node lifecycle."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,11 +14,11 @@ _POD_GC = 45.0
 
 @dataclass
 class Controllers:
-    """Each reacts to changes, a little later."""
+    """Each reacts to changes, with a short delay."""
 
     kernel: Kernel
     api: Api
-    heard: dict[str, float] = field(default_factory=dict)  # node → when its kubelet was last heard of
+    heard: dict[str, float] = field(default_factory=dict)  # node → time of its kubelet's last heartbeat
     on_volume_made: Any = None
     on_volume_lost: Any = None
     _due: set[str] = field(default_factory=set)
@@ -35,7 +35,7 @@ class Controllers:
             self._soon("schedule", self._schedule, 0.2)
 
     def _soon(self, what: str, do: Any, least: float) -> None:
-        """Once, a little later, however many changes there are until then."""
+        """Run once, with a short delay, however many changes there are until then."""
         if what in self._due:
             return
         self._due.add(what)
@@ -63,7 +63,7 @@ class Controllers:
 
     def _volumes(self) -> None:
         pods = self.api.all("Pod")
-        # The protection of claims counts a pod only once it is scheduled (`podUsesPVC` in Kubernetes).
+        # A pod protects its claims only once it is scheduled (`podUsesPVC` in Kubernetes).
         used = {
             claim
             for pod in pods
@@ -216,7 +216,7 @@ class Controllers:
         return found is not None and found.get("provisioner") == _LOCAL
 
     def free(self, node: str) -> list[Json]:
-        """Local volumes of a node that nobody has."""
+        """Free local volumes of a node."""
         return [
             v
             for v in self.api.all("PersistentVolume")
@@ -287,7 +287,7 @@ class Controllers:
 
 
 def set_condition(api: Api, pod: Json, what: str, status: str) -> None:
-    """Set one condition of a pod as it is now."""
+    """Set one condition of a pod's current object."""
     live = api.get("Pod", pod["metadata"]["name"])
     if live is None or live["metadata"]["uid"] != pod["metadata"]["uid"]:
         return

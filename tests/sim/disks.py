@@ -1,22 +1,22 @@
-"""File systems and what stands on them. Kafka's processes, preflight and agents hold references to the file system that they opened."""
+"""File systems and their contents. Kafka's processes, preflight and agents hold references to the file systems that they opened."""
 
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 Key = tuple[str, int]  # topic and partition
 State = Literal["well", "dead", "hung", "readonly", "slow"]
-RECORD: Final = 1_000_000  # bytes that one record takes
+RECORD: Final = 1_000_000  # bytes of a record
 
 
 @dataclass
 class Log:
-    """A replica's log: what its folder holds.
+    """The log of a replica: the contents of its directory.
 
     Attributes:
-        topic_id: of the topic that it was made for (``partition.metadata``).
+        topic_id: of the topic that it was created for (``partition.metadata``).
         entries: (leader epoch, record id), oldest first.
-        start: offset of the first entry; what stood before it was deleted on purpose (retention, DeleteRecords).
-        written_at: when it was last written to, by the node's clock.
+        start: offset of the first entry; earlier ones were deleted on purpose (retention, DeleteRecords).
+        written_at: time of the last write, by the node's clock.
     """
 
     topic_id: str
@@ -31,13 +31,13 @@ class Log:
 
     @property
     def bytes(self) -> int:
-        """What it takes on the disk."""
+        """Bytes on the disk."""
         return len(self.entries) * RECORD
 
 
 @dataclass
 class FileSystem:
-    """One file system on one physical disk. A disk that is formatted anew becomes another one.
+    """One file system on one physical disk. A newly formatted disk is another one.
 
     Attributes:
         disk: name of the physical disk.
@@ -45,12 +45,12 @@ class FileSystem:
         state: ``hung`` blocks every read and write, ``dead`` fails them, ``readonly`` fails writes, ``slow`` delays them.
         identity: Spindle's file at its root, None if there is none.
         meta: ``cluster.id``, ``node.id`` and ``directory.id`` of Kafka's meta.properties; None if there is none.
-        logs: partitions' folders by (partition, suffix): suffix ``""`` for the replica, ``future``, ``delete`` or ``stray``.
-        clean: broker epoch in ``.kafka_cleanshutdown``; None if the file is not there.
-        other_bytes: what files take that are not Kafka's.
-        used_at: when Kafka last wrote a checkpoint to it, by the node's clock.
-        hangs_since: when it began to hang, if it does.
-        files: other small files by their path below the root (``spindle.json.pending``), and the folder ``log`` as an empty text.
+        logs: partition directories by (partition, suffix): suffix ``""`` for the replica, ``future``, ``delete`` or ``stray``.
+        clean: broker epoch in ``.kafka_cleanshutdown``; None if there is no such file.
+        other_bytes: bytes of files that are not Kafka's.
+        used_at: time of Kafka's last checkpoint on it, by the node's clock.
+        hangs_since: start of its hang, if it hangs.
+        files: other small files by their path below the root (``spindle.json.pending``), and the directory ``log`` as an empty text.
     """
 
     disk: str
@@ -68,31 +68,31 @@ class FileSystem:
 
     @property
     def used(self) -> int:
-        """Bytes in use."""
+        """Used bytes."""
         return self.other_bytes + RECORD * sum([len(log.entries) for log in self.logs.values()])
 
     @property
     def free(self) -> int:
-        """Bytes that can still be written."""
+        """Free bytes."""
         return max(0, self.capacity - self.used)
 
     @property
     def readable(self) -> bool:
-        """Whether a read ends well."""
+        """Whether a read succeeds."""
         return self.state in ("well", "slow", "readonly")
 
     @property
     def writable(self) -> bool:
-        """Whether a write ends well, room aside."""
+        """Whether a write succeeds, apart from free space."""
         return self.state in ("well", "slow")
 
 
 @dataclass
 class Slot:
-    """A place for a disk on a node: the path of a local PersistentVolume.
+    """A slot for a disk on a node: the path of a local PersistentVolume.
 
     Attributes:
-        fs: what is mounted there now; None: the path is an empty folder on the root file system.
+        fs: the file system that is mounted there; None: the path is an empty directory on the root file system.
     """
 
     node: str

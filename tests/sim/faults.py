@@ -1,6 +1,6 @@
-"""Troubles: each kind one small function, at a random moment, for a while.
+"""Faults: each kind is one small function, called at a random moment, for a limited time.
 
-A function does its deed and returns what ends it, or None: what does not end by itself is mended by people.
+A function starts the fault and returns what ends it, or None: a fault that does not end by itself is resolved by users.
 """
 
 import json
@@ -21,14 +21,14 @@ from tests.sim.variety import SAMPLE, Variety, cluster
 
 @dataclass(frozen=True)
 class Fault:
-    """One trouble.
+    """One fault.
 
     Attributes:
         kind: name of the function.
-        at: seconds after the load began.
+        at: seconds after the start of the load.
         lasts: seconds until it ends by itself.
-        salt: of the choices that the function makes.
-        told: choices that are made already, by name (kept lives).
+        salt: seed of the function's choices.
+        told: predefined choices, by name (kept runs).
     """
 
     kind: str
@@ -44,7 +44,7 @@ _MOST_TOPICS = 30
 
 @dataclass
 class Hand:
-    """What a fault's function chooses with."""
+    """Choices for a fault's function."""
 
     world: Any
     rng: random.Random
@@ -56,7 +56,7 @@ class Hand:
         return int(self.told.get(name, self.rng.choice(ids)))
 
     def slot(self, which: str = "") -> tuple[str, Slot] | None:
-        """A disk's slot that a broker uses: a name for the story, and the slot."""
+        """A slot that a broker uses: its name in the story, and the slot."""
         broker = self.broker(f"broker{which}")
         found = self.world.api.get("KafkaBroker", names.broker_name(SAMPLE, broker))
         disks = [d["name"] for d in (found or {}).get("spec", {}).get("disks") or ()]
@@ -77,7 +77,7 @@ class Hand:
 
 
 def choose(seed: int, variety: Variety, within: float) -> tuple[Fault, ...]:
-    """One to three troubles at once, once or several times."""
+    """One to three faults at once, once or several times."""
     rng = random.Random(seed * 104729 + 3)
     made = []
     kinds = sorted(KINDS)
@@ -93,7 +93,7 @@ def choose(seed: int, variety: Variety, within: float) -> tuple[Fault, ...]:
 
 
 def strike(world: Any, fault: Fault) -> None:
-    """Do it, and end it in time."""
+    """Start it, and end it in time."""
     if world.trouble_over:
         return
     hand = Hand(world, random.Random(fault.salt), dict(fault.told))
@@ -118,7 +118,7 @@ class _Once:
 
 
 def end_all(world: Any) -> None:
-    """Whatever still lasts ends."""
+    """End all active faults."""
     for end in world.ends:
         end()
     world.ends.clear()
@@ -144,14 +144,14 @@ def _state(hand: Hand, state: Any, word: str, *, comes_back: bool) -> End:
     def end() -> None:
         if fs.state == state:
             fs.state = "well" if before == state else before
-            hand.world.kernel.say("disk", f"{what} is well again", fs.disk)
+            hand.world.kernel.say("disk", f"{what} is healthy again", fs.disk)
             hand.world.kafka_disk_changed(fs)
 
     return end
 
 
 def disk_dies(hand: Hand) -> End:
-    """It answers every read and write with an I/O error, for good."""
+    """Every read and write fails with an I/O error, permanently."""
     return _state(hand, "dead", "dies", comes_back=False)
 
 
@@ -161,13 +161,13 @@ def disk_dies_for_a_while(hand: Hand) -> End:
 
 
 def disk_hangs(hand: Hand) -> End:
-    """It answers nothing, for a while."""
+    """It does not answer, for a while."""
     return _state(hand, "hung", "hangs", comes_back=True)
 
 
 def disk_hangs_for_good(hand: Hand) -> End:
-    """It answers nothing any more, until somebody pulls it."""
-    return _state(hand, "hung", "hangs for good", comes_back=False)
+    """It does not answer any more, until it is pulled."""
+    return _state(hand, "hung", "hangs permanently", comes_back=False)
 
 
 def disk_readonly(hand: Hand) -> End:
@@ -181,7 +181,7 @@ def disk_slow(hand: Hand) -> End:
 
 
 def two_disks_of_one_broker(hand: Hand) -> End:
-    """Two disks of one broker die together."""
+    """Two disks of one broker fail together."""
     broker = hand.broker()
     for disk in (0, 1):
         more = Hand(hand.world, hand.rng, {"broker": broker, "disk": names.disk_name(disk)})
@@ -190,14 +190,14 @@ def two_disks_of_one_broker(hand: Hand) -> End:
 
 
 def two_disks_of_two_brokers(hand: Hand) -> End:
-    """A disk each of two brokers dies."""
+    """One disk of each of two brokers fails."""
     disk_dies(hand)
     hand.told.clear()
     return disk_dies(hand)
 
 
 def disk_pulled(hand: Hand) -> End:
-    """Pulled out under the running broker, and put back after a while."""
+    """Pulled while the broker runs, and put back after a while."""
     found = hand.slot()
     if found is None or found[1].fs is None:
         return None
@@ -218,7 +218,7 @@ def disk_pulled(hand: Hand) -> End:
 
 
 def disk_swapped(hand: Hand) -> End:
-    """A blank one takes its place under the running broker, which holds the old file system open."""
+    """A blank disk replaces it while the broker runs and holds the old file system open."""
     found = hand.slot()
     if found is None or found[1].fs is None:
         return None
@@ -235,7 +235,7 @@ def disk_swapped(hand: Hand) -> End:
 
 
 def disks_exchanged(hand: Hand) -> End:
-    """Two disks change their slots, of one node or of two, and back again later."""
+    """Two disks, of one node or of two, are exchanged, and exchanged back later."""
     one, other = hand.slot("1"), hand.slot("2")
     if one is None or other is None or one[1] is other[1]:
         return None
@@ -251,7 +251,7 @@ def disks_exchanged(hand: Hand) -> End:
 
 
 def disk_fills(hand: Hand) -> End:
-    """Somebody else's files fill it."""
+    """Other files fill it."""
     found = hand.slot()
     if found is None or found[1].fs is None:
         return None
@@ -275,23 +275,23 @@ def disk_fills(hand: Hand) -> End:
 
 
 def node_off(hand: Hand) -> End:
-    """Power off, for a while."""
+    """Powered off for a while."""
     world, node = hand.world, hand.node()
     if not node.up:
         return None
-    world.kernel.say(node.name, "is off")
+    world.kernel.say(node.name, "is powered off")
     world.power_off(node)
 
     def end() -> None:
         if not node.up and not node.gone:
-            world.kernel.say(node.name, "is on again")
+            world.kernel.say(node.name, "is powered on again")
             world.power_on(node)
 
     return end
 
 
 def node_reboots(hand: Hand) -> End:
-    """As the former, and back in a minute or two."""
+    """Like the former, but back within a minute or two."""
     world, node = hand.world, hand.node()
     end = node_off(hand)
     if end is not None:
@@ -304,7 +304,7 @@ def node_gone(hand: Hand) -> End:
     world, node = hand.world, hand.node()
     if not node.up or node.gone:
         return None
-    world.kernel.say("node", f"{node.name} is gone for good")
+    world.kernel.say("node", f"{node.name} is permanently lost")
     world.power_off(node)
     node.gone = True
     live = world.api.get("Node", node.name)
@@ -349,7 +349,7 @@ def clock_jumps(hand: Hand) -> End:
 
 
 def operator_clock_jumps(hand: Hand) -> End:
-    """The operator's node's clock is off."""
+    """The clock of the operator's node is off."""
     operator = hand.operator()
     operator.skew = hand.rng.choice((-900.0, -120.0, 120.0, 900.0))
     hand.world.kernel.say(operator.name, f"has a clock that is {operator.skew:+.0f} s off")
@@ -361,7 +361,7 @@ def operator_clock_jumps(hand: Hand) -> End:
 
 
 def machine_starved(hand: Hand) -> End:
-    """One machine is so loaded that every write takes ten seconds."""
+    """One machine is so overloaded that every write takes ten seconds."""
     return _starved(hand, [hand.node()])
 
 
@@ -389,7 +389,7 @@ def _starved(hand: Hand, nodes: list[Any]) -> End:
             if fs.state == "slow":
                 fs.state = "well"
                 hand.world.kafka_disk_changed(fs)
-        hand.world.kernel.say("machines", "are quiet again")
+        hand.world.kernel.say("machines", "are not overloaded any more")
 
     return end
 
@@ -408,59 +408,59 @@ def _cut(hand: Hand, *pairs: tuple[str, str]) -> End:
         hand.world.net.cuts -= made
         hand.world.kernel.say(
             "network",
-            "whole again: " + ", ".join(" and ".join(sorted(pair)) for pair in sorted(made, key=sorted)),
+            "restored: " + ", ".join(" and ".join(sorted(pair)) for pair in sorted(made, key=sorted)),
         )
 
     return end
 
 
 def cut_operator_from_kafka(hand: Hand) -> End:
-    """The operator reaches no broker."""
+    """The operator cannot connect to any broker."""
     return _cut(hand, *((operator.name, "kafka") for operator in hand.world.operators))
 
 
 def cut_operator_from_node(hand: Hand) -> End:
-    """The operator reaches the brokers of one node no more."""
+    """The operator cannot connect to the brokers of one node."""
     return _cut(hand, (hand.operator().name, hand.node().name))
 
 
 def cut_operator_from_api(hand: Hand) -> End:
-    """It loses its lease, unawares at first."""
+    """It loses its Lease, without noticing at first."""
     return _cut(hand, (hand.operator().name, "api"))
 
 
 def cut_node_from_api(hand: Hand) -> End:
-    """Neither the kubelet nor the agent of a node reaches the API server."""
+    """Neither the kubelet nor the agent of a node can connect to the API server."""
     return _cut(hand, (hand.node().name, "api"))
 
 
 def cut_nodes(hand: Hand) -> End:
-    """Two nodes do not reach each other."""
+    """Two nodes cannot connect to each other."""
     return _cut(hand, (hand.node().name, hand.node().name))
 
 
 def cut_node_from_nodes(hand: Hand) -> End:
-    """One node reaches no other one."""
+    """One node cannot connect to any other."""
     one = hand.node().name
     return _cut(hand, *((one, other) for other in hand.world.kubelets.nodes if other != one))
 
 
 def api_away(hand: Hand) -> End:
-    """The API server answers nobody."""
+    """The API server does not answer."""
     hand.world.api.away = True
-    hand.world.kernel.say("api", "is away")
+    hand.world.kernel.say("api", "is unavailable")
 
     def end() -> None:
         hand.world.api.away = False
-        hand.world.kernel.say("api", "is back")
+        hand.world.kernel.say("api", "is available again")
 
     return end
 
 
 def api_troubled(hand: Hand) -> End:
-    """Requests to it are lost, late, refused, or not answered after the deed."""
+    """Requests to it are lost, late, rejected, or executed without an answer."""
     hand.world.net.api_mishaps = hand.rng.choice((0.02, 0.1, 0.4))
-    hand.world.kernel.say("api", f"troubled: {hand.world.net.api_mishaps:.0%} of requests go wrong")
+    hand.world.kernel.say("api", f"disturbed: {hand.world.net.api_mishaps:.0%} of requests go wrong")
 
     def end() -> None:
         hand.world.net.api_mishaps = 0.0
@@ -471,7 +471,7 @@ def api_troubled(hand: Hand) -> End:
 def kafka_troubled(hand: Hand) -> End:
     """The same for Kafka."""
     hand.world.net.kafka_mishaps = hand.rng.choice((0.02, 0.1, 0.4))
-    hand.world.kernel.say("kafka", f"troubled: {hand.world.net.kafka_mishaps:.0%} of requests go wrong")
+    hand.world.kernel.say("kafka", f"disturbed: {hand.world.net.kafka_mishaps:.0%} of requests go wrong")
 
     def end() -> None:
         hand.world.net.kafka_mishaps = 0.0
@@ -491,27 +491,27 @@ def operator_killed(hand: Hand) -> End:
 
 
 def operator_killed_often(hand: Hand) -> End:
-    """Again and again."""
+    """Repeatedly."""
     for index in range(hand.rng.randint(3, 12)):
         hand.world.kernel.call_later(
             index * hand.rng.uniform(0.3, 8.0), lambda: hand.operator().kill(again_in=0.5)
         )
-    hand.world.kernel.say("operator", "is killed again and again")
+    hand.world.kernel.say("operator", "is killed repeatedly")
     return None
 
 
 def operator_stops(hand: Hand) -> End:
-    """Its process stands still for longer than its lease, and goes on in the middle of a pass."""
+    """Its process is stopped for longer than its Lease is valid, and continues in the middle of a pass."""
     operator = hand.operator()
     seconds = hand.rng.choice((5.0, 12.0, 20.0, 45.0))
     if operator.process is not None:
         operator.process.pause(seconds)
-    hand.world.kernel.say(operator.name, f"stands still for {seconds:.0f} s")
+    hand.world.kernel.say(operator.name, f"is stopped for {seconds:.0f} s")
     return None
 
 
 def agent_killed(hand: Hand) -> End:
-    """It begins anew with what stands in the status."""
+    """It restarts with the state in the status."""
     hand.world.agents[hand.node().name].kill(again_in=1.0 + 20.0 * hand.rng.random())
     return None
 
@@ -529,7 +529,7 @@ def agent_gone(hand: Hand) -> End:
 
 
 def broker_killed(hand: Hand) -> End:
-    """Kafka's process ends by SIGKILL, and its container is restarted."""
+    """Kafka's process is killed by SIGKILL, and its container is restarted."""
     run = hand.world.run_of(hand.broker())
     if run is not None:
         hand.world.kernel.say(run.name, "Kafka is killed")
@@ -539,7 +539,7 @@ def broker_killed(hand: Hand) -> End:
 
 
 def controller_killed(hand: Hand) -> End:
-    """The same of a controller."""
+    """The same for a controller."""
     run = hand.world.run_of(names.controller_id(hand.rng.randrange(hand.world.variety.controllers)))
     if run is not None:
         hand.world.kernel.say(run.name, "Kafka is killed")
@@ -581,7 +581,7 @@ def _ours(hand: Hand, kinds: tuple[str, ...]) -> Json | None:
 
 
 def object_deleted(hand: Hand) -> End:
-    """Any object of ours is deleted by hand."""
+    """Any of Spindle's objects is deleted by hand."""
     obj = _ours(hand, _DELETED)
     if obj is not None:
         hand.world.kernel.say("person", f"deletes {obj['kind']} {obj['metadata']['name']}")
@@ -591,7 +591,7 @@ def object_deleted(hand: Hand) -> End:
 
 
 def claim_and_pod_deleted(hand: Hand) -> End:
-    """A claim and the pod that uses it."""
+    """A claim and the pod that uses it are deleted by hand."""
     pods = [
         p
         for p in hand.world.api.all("Pod")
@@ -615,7 +615,7 @@ def claim_and_pod_deleted(hand: Hand) -> End:
 
 
 def label_removed(hand: Hand) -> End:
-    """A label of any object of ours is removed or changed by hand."""
+    """A label of any of Spindle's objects is removed or changed by hand."""
     obj = _ours(hand, _EDITED)
     labels = sorted((obj or {}).get("metadata", {}).get("labels") or ())
     if obj is None or not labels:
@@ -631,7 +631,7 @@ def label_removed(hand: Hand) -> End:
 
 
 def annotation_removed(hand: Hand) -> End:
-    """An annotation of any object of ours but a claim's identity."""
+    """An annotation of any of Spindle's objects, except a claim's identity, is removed by hand."""
     obj = _ours(hand, ("Service", "ConfigMap", "Secret", "PersistentVolumeClaim"))
     notes = sorted(k for k in ((obj or {}).get("metadata", {}).get("annotations") or ()) if "spindle" in k)
     if obj is None or not notes:
@@ -672,7 +672,7 @@ def apply(world: Any, spec: Json, change: str) -> None:
 
 
 def when_gone(world: Any, then: Callable[[], None]) -> None:
-    """Do something when the KafkaCluster that is being deleted and its pods are gone."""
+    """Call a function when the KafkaCluster that is being deleted, and its pods, are gone."""
     if world.cluster() is None and not any(
         p["metadata"]["name"].startswith(f"{SAMPLE}-") for p in world.api.all("Pod")
     ):
@@ -682,7 +682,7 @@ def when_gone(world: Any, then: Callable[[], None]) -> None:
 
 
 def backup_taken(hand: Hand) -> End:
-    """Everything that a backup has is written down."""
+    """Objects of a backup."""
     world = hand.world
     kinds = ("PersistentVolumeClaim", "ConfigMap", "Secret", "KafkaCluster")
     wanted = [
@@ -704,7 +704,7 @@ def backup_taken(hand: Hand) -> End:
 
 
 def backup_restored(hand: Hand) -> End:
-    """The cluster is deleted with its claims, and the backup put back."""
+    """The cluster is deleted with its claims, and the backup is restored."""
     world = hand.world
     live = world.cluster()
     if live is None or world.backup is None or live["metadata"].get("deletionTimestamp"):
@@ -736,7 +736,8 @@ def _restore(world: Any, hand: Hand, lost: str) -> None:
     if lost == "random claim":
         broker = [c for c in kept.claims if "metadata" not in c["metadata"]["name"]]
         lost = hand.rng.choice(broker)["metadata"]["name"] if broker else ""
-    # As `spindle restore` says: a claim whose volume is gone is taken out of the file; one that is there with another volume is deleted.
+    # As `spindle restore` says: a claim whose volume no longer exists is removed from the file; an existing claim with another volume is
+    # deleted.
     gone = {name for name, volume in backups.claim_volumes(kept) if volume not in volumes}
     if any("delete it first" in text for text in against) and world.cluster() is None:
         for name, volume in backups.claim_volumes(kept):
@@ -754,7 +755,7 @@ def _restore(world: Any, hand: Hand, lost: str) -> None:
         if volume in volumes and claim != lost:
             world.api.change(volumes[volume], backups.hold(NAMESPACE, claim), manager="person")
     owners: dict[tuple[str, str], Json] = {}
-    # As `spindle restore` does: the authority's Secret first, since the operator would make one of its own, and its UID on the KafkaCluster.
+    # Like `spindle restore`: the CA's Secret first, because the operator would create its own, and its UID on the KafkaCluster.
     secrets = [obj for obj in kept.objects if obj["kind"] == "Secret" and obj["metadata"]["name"] != lost]
     uids = [
         world.api.put(backups.restored(obj, NAMESPACE, owners))["metadata"]["uid"]
@@ -779,7 +780,7 @@ def _restore(world: Any, hand: Hand, lost: str) -> None:
 
 
 def disk_entry_removed(hand: Hand) -> End:
-    """Somebody takes the last disk off a broker's record, or puts an old copy back from before it was added."""
+    """A user removes the last disk from a broker's record, or restores an old copy without it."""
     broker = hand.world.api.get("KafkaBroker", names.broker_name(SAMPLE, hand.broker()))
     if broker is not None:
         disks = broker["spec"]["disks"]
@@ -790,7 +791,7 @@ def disk_entry_removed(hand: Hand) -> End:
     return None
 
 
-# --- other people's orders --------------------------------------------------------------------------------------------
+# --- requests of other clients ----------------------------------------------------------------------------------------
 
 
 def _ask(hand: Hand, api: str, **args: Any) -> Any:
@@ -810,7 +811,7 @@ def _partitions(hand: Hand) -> list[Any]:
 
 
 def reassigned_by_others(hand: Hand) -> End:
-    """Somebody else reassigns a partition."""
+    """Another client reassigns a partition."""
     found = _partitions(hand)
     if not found:
         return None
@@ -828,7 +829,7 @@ def reassigned_by_others(hand: Hand) -> End:
 
 
 def reassignment_cancelled_by_others(hand: Hand) -> End:
-    """Somebody else cancels what is under way."""
+    """Another client cancels running reassignments."""
     moving = _ask(hand, "list_reassignments") or {}
     if moving:
         key = hand.rng.choice(sorted(moving))
@@ -838,12 +839,12 @@ def reassignment_cancelled_by_others(hand: Hand) -> End:
 
 
 def topic_made_again(hand: Hand) -> End:
-    """A topic is deleted and made again under the same name."""
+    """A topic is deleted and created again with the same name."""
     topics = list(hand.world.variety.topics)
     if not topics:
         return None
     topic = hand.rng.choice(topics)
-    hand.world.kernel.say("somebody", f"deletes topic {topic.name[:20]} and makes it again")
+    hand.world.kernel.say("somebody", f"deletes topic {topic.name[:20]} and creates it again")
     if _ask(hand, "delete_topics", topic=topic.name) is None:
         return None
     hand.world.kernel.call_later(hand.rng.choice((0.5, 5.0, 90.0)), lambda: _make(hand, topic))
@@ -869,7 +870,7 @@ def topic_made(hand: Hand) -> End:
     """A new topic, at any moment."""
     name = f"new{hand.rng.randrange(1000)}"
     rf = min(hand.world.variety.brokers, hand.rng.choice((1, 2, 3)))
-    hand.world.kernel.say("somebody", f"makes topic {name}", f"RF {rf}")
+    hand.world.kernel.say("somebody", f"creates topic {name}", f"RF {rf}")
     _ask(
         hand,
         "create_topics",
@@ -883,9 +884,9 @@ def topic_made(hand: Hand) -> End:
 
 
 def topics_made_often(hand: Hand) -> End:
-    """Somebody makes small topics of one replica, one after the other.
+    """Another client creates small topics with one replica, one after the other.
 
-    Where it is told, all on one broker, of which a disk is to be gone when this ends; of many topics the oldest are deleted.
+    In a kept run all may be on one broker, of which a disk must be gone when this ends; if there are many topics, the oldest are deleted.
     """
     world, ended = hand.world, [False]
     told = hand.told
@@ -901,7 +902,7 @@ def topics_made_often(hand: Hand) -> End:
             _ask(hand, "delete_topics", topic=f"small{number - _MOST_TOPICS}")
         world.kernel.call_later(float(told.get("pause", 2.0)), lambda: make(number + 1))
 
-    world.kernel.say("somebody", "makes topics of one replica, one after the other")
+    world.kernel.say("somebody", "creates topics with one replica, one after the other")
     make(0)
 
     def end() -> None:
@@ -912,7 +913,7 @@ def topics_made_often(hand: Hand) -> End:
     return end
 
 
-# --- what is asked for changes ----------------------------------------------------------------------------------------
+# --- changes of the spec ----------------------------------------------------------------------------------------------
 
 
 def _edit(hand: Hand, why: str, change: Callable[[Json], None]) -> None:
@@ -927,7 +928,7 @@ def _edit(hand: Hand, why: str, change: Callable[[Json], None]) -> None:
 
 
 def config_changed(hand: Hand) -> End:
-    """A setting that needs a restart of all."""
+    """A setting that requires a restart of all brokers."""
     value = hand.rng.choice((10, 12, 20))
 
     def change(spec: Json) -> None:
@@ -938,7 +939,7 @@ def config_changed(hand: Hand) -> End:
 
 
 def config_refused(hand: Hand) -> End:
-    """A setting that Kafka refuses."""
+    """A setting that Kafka rejects."""
 
     def change(spec: Json) -> None:
         spec.setdefault("config", {})["num.network.threads"] = "many"
@@ -951,7 +952,7 @@ def config_refused(hand: Hand) -> End:
 
 
 def more_brokers(hand: Hand) -> End:
-    """The pool grows by one."""
+    """The pool gets one more broker."""
     hand.world.more_nodes(1)
 
     def change(spec: Json) -> None:
@@ -962,7 +963,7 @@ def more_brokers(hand: Hand) -> End:
 
 
 def fewer_brokers(hand: Hand) -> End:
-    """The pool shrinks by one."""
+    """The pool gets one broker less."""
 
     def change(spec: Json) -> None:
         spec["brokerPools"][0]["replicas"] = max(1, spec["brokerPools"][0]["replicas"] - 1)
@@ -972,7 +973,7 @@ def fewer_brokers(hand: Hand) -> End:
 
 
 def more_disks(hand: Hand) -> End:
-    """Each broker gets one more."""
+    """Each broker gets one more disk."""
 
     def change(spec: Json) -> None:
         spec["brokerPools"][0]["disks"]["count"] += 1
@@ -983,7 +984,7 @@ def more_disks(hand: Hand) -> End:
 
 
 def fewer_disks(hand: Hand) -> End:
-    """Each broker gives one away."""
+    """Each broker gets one disk less."""
 
     def change(spec: Json) -> None:
         disks = spec["brokerPools"][0]["disks"]
@@ -994,19 +995,19 @@ def fewer_disks(hand: Hand) -> End:
 
 
 def disk_drained(hand: Hand) -> End:
-    """A person wants one disk empty, and changes their mind later."""
+    """A user requests to drain one disk, and withdraws the request later."""
     broker = hand.broker()
     found = hand.world.api.get("KafkaBroker", names.broker_name(SAMPLE, broker))
     if found is None or len(found["spec"].get("disks") or ()) < 2:
         return None
     disk = hand.told.get("disk", hand.rng.choice(found["spec"]["disks"])["name"])
-    hand.world.kernel.say("person", f"wants {disk} of broker {broker} drained")
+    hand.world.kernel.say("person", f"requests to drain {disk} of broker {broker}")
     hand.world.ask_for(broker, disk, "Drained")
     return lambda: hand.world.ask_for(broker, disk, None)
 
 
 def broker_stopped(hand: Hand) -> End:
-    """A person stops a broker for maintenance."""
+    """A user stops a broker for maintenance."""
     found = hand.world.api.get("KafkaBroker", names.broker_name(SAMPLE, hand.broker()))
     if found is None:
         return None
@@ -1022,11 +1023,11 @@ def broker_stopped(hand: Hand) -> End:
     return end
 
 
-# --- what people do by hand that nobody asked for ---------------------------------------------------------------------
+# --- mistakes and unrequested actions of users ------------------------------------------------------------------------
 
 
 def acceptance_copied(hand: Hand) -> End:
-    """Somebody pastes the word for one lost disk at other disks too, as soon as `DataAtRisk` names one; nobody gave those up."""
+    """A user sets the token for one lost disk for other disks, too, as soon as `DataAtRisk` names one; the loss of those was not accepted."""
     world = hand.world
 
     def paste() -> None:
@@ -1048,7 +1049,7 @@ def acceptance_copied(hand: Hand) -> End:
         ]
         for broker, name in hand.rng.sample(others, min(len(others), hand.rng.choice((1, 2, 9)))):
             world.kernel.say(
-                "person", f"pastes the word for {disk} of {owner} at {name} of broker {broker}", word
+                "person", f"sets the token for {disk} of {owner} for {name} of broker {broker}", word
             )
             world.accept_loss(broker, name, word)
 
@@ -1057,7 +1058,7 @@ def acceptance_copied(hand: Hand) -> End:
 
 
 def loss_accepted(hand: Hand) -> End:
-    """A user accepts the loss of one dead disk while other disks are still in trouble."""
+    """A user accepts the loss of one dead disk while other disks still have faults."""
     world, broker, disk = hand.world, hand.broker(), hand.told["disk"]
     name = names.broker_name(SAMPLE, broker)
 
@@ -1077,7 +1078,7 @@ def loss_accepted(hand: Hand) -> End:
 
 
 def in_and_out(hand: Hand) -> End:
-    """The pool shrinks by one, and grows again after a while: the broker id is used again, if it was given up by then."""
+    """The pool gets one broker less, and one more again after a while: the broker id is reused, if it was released by then."""
 
     def by(change: int) -> Callable[[Json], None]:
         def edit(spec: Json) -> None:
@@ -1114,7 +1115,7 @@ def zone_label_changed(hand: Hand) -> End:
 
 
 def more_replicas_by_others(hand: Hand) -> End:
-    """Another tool gives each partition of a topic a replica more."""
+    """Another tool adds a replica to each partition of a topic."""
     found = _partitions(hand)
     if not found:
         return None
@@ -1127,14 +1128,14 @@ def more_replicas_by_others(hand: Hand) -> End:
             wanted[topic, p["partition"]] = [*p["replicas"], hand.rng.choice(others)]
     if wanted:
         hand.world.kernel.say(
-            "somebody", f"gives {len(wanted)} partitions of {topic[:20]} a replica more", str(wanted)[:200]
+            "somebody", f"adds a replica to {len(wanted)} partitions of {topic[:20]}", str(wanted)[:200]
         )
         _ask(hand, "alter_partition_reassignments", assignments=wanted)
     return None
 
 
 def claim_resized(hand: Hand) -> End:
-    """Somebody raises what a claim asks for, where the class lets it; sometimes the volume grows, too."""
+    """A user increases the requested size of a claim, if its class allows that; sometimes the volume grows, too."""
     claims = [
         c
         for c in hand.world.api.all("PersistentVolumeClaim")
@@ -1146,7 +1147,7 @@ def claim_resized(hand: Hand) -> End:
     volume = hand.world.api.get("PersistentVolume", claim["spec"]["volumeName"])
     slot = hand.world.kubelets.slot_of(claim["metadata"]["name"])
     size = str(3 * hand.world.variety.capacity)
-    hand.world.kernel.say("person", f"lets claim {claim['metadata']['name']} ask for {size} bytes")
+    hand.world.kernel.say("person", f"sets the request of claim {claim['metadata']['name']} to {size} bytes")
     hand.world.api.change(claim, {"spec": {"resources": {"requests": {"storage": size}}}}, manager="person")
     if volume is not None and slot is not None and slot.fs is not None and hand.rng.random() < 0.5:
         hand.world.kernel.say("disk", f"{slot.node}{slot.path} grows", slot.fs.disk)

@@ -1,7 +1,7 @@
-"""Troubles of kept lives alone: random lives never have them, since another kind would change all lives that are known by their seeds."""
+"""Faults of kept runs only: random runs do not have them, because another kind of fault would change all runs that are known by their seeds."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from spindle.cluster import names
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from tests.sim.faults import Hand
 
 End = Callable[[], None] | None
-_AT_ONCE = 3  # passes that a proposal of leaders alone may take, and one in which something else is noted
-_SIDES = 1  # a further pass, which others' changes wake
+_AT_ONCE = 3  # passes that a proposal with leaders only may take, and one in which other changes are recorded
+_SIDES = 1  # another pass, triggered by changes of others
 
 
 def leaders_proposed(hand: "Hand") -> End:
-    """A proposal of new leaders and no moves, approved already; it is done within a few passes of the operator."""
+    """An approved proposal with new leaders and no moves; the operator completes it within a few passes."""
     world = hand.world
     topic = str(hand.told["topic"])
     parts = [p for p in world.truth("partitions") if p["topic"] == topic]
@@ -62,12 +62,12 @@ def leaders_proposed(hand: "Hand") -> End:
     return (
         None
         if hand.told.get("lasts")
-        else lambda: None if over else world.judge.breaks("e", "a proposal of leaders alone is not done")
+        else lambda: None if over else world.judge.breaks("e", "a proposal with leaders only is not done")
     )
 
 
 def record_written_between(hand: "Hand") -> End:
-    """Another operator, which leads by now, writes a broker's record between this one's look and its write of how the broker starts."""
+    """Another operator, which is the leader by now, writes a broker's record between this operator's read and its write of how the broker starts."""
     world, name = hand.world, names.broker_name(SAMPLE, hand.broker())
     apply, written = world.api._apply, list[int]()
 
@@ -77,7 +77,9 @@ def record_written_between(hand: "Hand") -> End:
             generation = int(live["spec"]["logDirs"]["generation"]) + 5
             written.append(generation)
             world.kernel.say(
-                "operator", f"another one writes the record of {name}", f"log dirs of generation {generation}"
+                "operator",
+                f"another operator writes the record of {name}",
+                f"log dirs of generation {generation}",
             )
             live = world.api.change(
                 live, {"spec": {"logDirs": {"generation": generation}}}, manager="spindle-operator"
@@ -102,7 +104,7 @@ def _modes(broker: Json) -> list[str]:
 
 
 def config_opens(hand: "Hand") -> End:
-    """Somebody sets what would let in whoever comes."""
+    """A user sets something that would admit clients without authentication."""
     world, key, value = hand.world, str(hand.told["key"]), str(hand.told["value"])
     live = world.cluster()
     spec = json.loads(json.dumps(live["spec"]))
@@ -113,7 +115,7 @@ def config_opens(hand: "Hand") -> End:
 
 
 def controllers_swapped(hand: "Hand") -> End:
-    """Blank disks take the place of controllers' disks, and their pods are deleted; after a while the old disks are put back."""
+    """Controllers' disks are replaced by blank ones, and their pods deleted; after a while the old disks are put back."""
     world, back = hand.world, []
     for index in hand.told["controllers"]:
         node_id = names.controller_id(index)
@@ -135,7 +137,7 @@ def controllers_swapped(hand: "Hand") -> End:
 
 
 def strangers_come(hand: "Hand") -> End:
-    """Somebody else's objects stand in the namespace, some under names that the next broker will need, some with the cluster's label."""
+    """Objects of other owners are in the namespace, some under names that the next broker needs, some with the cluster's label."""
     world = hand.world
     number = len(world.api.all("KafkaBroker"))
     ours = {names.LABEL_CLUSTER: SAMPLE}
@@ -145,7 +147,7 @@ def strangers_come(hand: "Hand") -> End:
         "resources": {"requests": {"storage": "1Gi"}},
     }
     rebalance = {"cluster": SAMPLE, "inputHash": "b" * 64, "expires": stamp(START + 1e6), "moves": []}
-    made: list[tuple[str, str, str, dict[str, str], Json]] = [
+    made: list[tuple[str, str, str, Mapping[str, str], Mapping[str, Any]]] = [
         (
             "v1",
             "PersistentVolumeClaim",
@@ -173,13 +175,13 @@ def strangers_come(hand: "Hand") -> End:
         )
         world.judge.more.strangers[put["metadata"]["uid"]] = f"{kind} {name}"
     world.kernel.say(
-        "somebody", f"makes {len(made)} objects, three of them under names that broker {number} needs"
+        "somebody", f"creates {len(made)} objects, three of them under names that broker {number} needs"
     )
     return None
 
 
 def foreign_disk(hand: "Hand") -> End:
-    """A disk of another cluster is put into the slot of a broker's disk, which is lost; it is not to be touched."""
+    """A disk of another cluster is put into the slot of a lost disk of a broker; it must not be changed."""
     world, found = hand.world, hand.slot()
     if found is None or found[1].fs is None:
         return None
@@ -205,7 +207,7 @@ def foreign_disk(hand: "Hand") -> End:
 
 
 def api_forbids(hand: "Hand") -> End:
-    """Requests of one kind are answered by an error for a while: a right was taken away, a quota is used up, a policy or the server says no."""
+    """Requests of one kind get an error for a while: missing rights, a quota, a policy, or an error of the server."""
     net, rule = hand.world.net, (str(hand.told["verb"]), str(hand.told["kind"]))
     status = int(hand.told.get("status", 403))
     net.refused[rule] = status

@@ -1,4 +1,4 @@
-"""Server-side apply: which manager owns which fields of an object, and what an apply makes of it."""
+"""Server-side apply: which manager owns which fields of an object, and the result of an apply."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ _CORE = {("status", "conditions"): ("type",)}
 
 @cache
 def list_maps(kind: str) -> Mapping[Path, tuple[str, ...]]:
-    """Path of a list → the keys that tell its entries apart, as the kind's definition has it."""
+    """Path of a list → the keys that identify its entries, from the CRD."""
     found: dict[Path, tuple[str, ...]] = dict(_CORE)
     root = FilePath(next(iter(spindle.__path__))).parents[1] / "crds"
     if kind.startswith("Kafka"):
@@ -38,7 +38,7 @@ def list_maps(kind: str) -> Mapping[Path, tuple[str, ...]]:
 
 @cache
 def _definitions(root: FilePath) -> Mapping[str, Mapping[str, Any]]:
-    """Kind → its schema, of all definitions."""
+    """Kind → its schema, from all CRDs."""
     all_of_them = [
         yaml.load(file.read_text(), Loader=yaml.CSafeLoader)["spec"] for file in sorted(root.glob("*.yaml"))
     ]
@@ -55,7 +55,7 @@ def _walk(schema: Mapping[str, Any], at: Path) -> Iterator[tuple[Path, tuple[str
 
 
 def leaves(kind: str, obj: Mapping[str, Any], *, only: str = "") -> dict[Path, Any]:
-    """Every leaf of an object but its identity; entries of a list that is a map go by their keys."""
+    """Every leaf of an object except its identity; entries of a map list are identified by their keys."""
     maps, found = list_maps(kind), dict[Path, Any]()
     for key, value in obj.items():
         if key in ("apiVersion", "kind") or (only and key != only):
@@ -90,7 +90,7 @@ def applied(
     *,
     only: str = "",
 ) -> dict[str, Any]:
-    """What an apply with force makes of an object; ``owners`` is brought up to date."""
+    """The object after an apply with force; ``owners`` is updated."""
     new = leaves(kind, wanted, only=only)
     before = leaves(kind, live, only=only)
     key = (manager, f"Apply {only}")
@@ -101,7 +101,7 @@ def applied(
             paths.difference_update([path for path in new.keys() & paths if before.get(path) != new[path]])
     held = set().union(*(paths for other, paths in owners.items())) if gone else set()
     result = _merged(list_maps(kind), live, {k: v for k, v in wanted.items() if not only or k == only}, ())
-    for path in sorted(gone - held, key=len):  # an entry of a list before what is in it
+    for path in sorted(gone - held, key=len):  # an entry of a list before its contents
         if not any(other[: len(path)] == path for other in held):
             _remove(list_maps(kind), result, path)
     return dict(result)
@@ -110,7 +110,7 @@ def applied(
 def updated(
     kind: str, before: Mapping[str, Any], after: Mapping[str, Any], owners: Owners, manager: str
 ) -> None:
-    """Whoever changed a field by another way than an apply owns it from then on."""
+    """A client that changes a field other than by apply owns it from then on."""
     old, new = leaves(kind, before), leaves(kind, after)
     changed = {path for path, value in new.items() if path not in old or old[path] != value}
     gone = old.keys() - new.keys()
@@ -122,7 +122,7 @@ def updated(
 
 
 def managed(owners: Owners) -> list[dict[str, Any]]:
-    """``metadata.managedFields``, but for how paths are written below ``spec`` and its like."""
+    """``metadata.managedFields``, except for the notation of paths below ``spec`` and the like."""
     entries = []
     for (manager, operation), paths in owners.items():
         name, _, sub = operation.partition(" ")
@@ -135,7 +135,7 @@ def managed(owners: Owners) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=1 << 16)
 def _written(path: Path) -> tuple[str, str]:
-    """By what a path is sorted, and how it is written; lives have the same few thousand."""
+    """Sort key and text of a path, cached: runs have the same few thousand paths."""
     return repr(path), json.dumps(path)
 
 
@@ -143,7 +143,7 @@ _first = itemgetter(0)
 
 
 def reassigned(entries: list[dict[str, Any]]) -> Owners:
-    """The owners that somebody wrote into ``metadata.managedFields``."""
+    """The owners that a client wrote into ``metadata.managedFields``."""
     owners: Owners = {}
     for entry in entries:
         operation = f"Apply {entry['subresource']}" if entry["operation"] == "Apply" else entry["operation"]
@@ -175,7 +175,7 @@ def _merged(maps: Mapping[Path, tuple[str, ...]], live: Any, wanted: Any, plain:
 
 
 def _remove(maps: Mapping[Path, tuple[str, ...]], obj: Any, path: Path) -> None:
-    """Take a leaf away, and what is empty after that; an entry of a list goes with its key."""
+    """Remove a leaf, and what is empty after that; an entry of a list is removed with its key."""
     plain: Path = ()
     chain: list[tuple[Any, Any]] = []
     for step in path:

@@ -1,27 +1,27 @@
-"""Time, chance and order of a simulated life: one heap of events, one generator of random numbers, one story."""
+"""Time, random numbers and order of a simulated run: one heap of events, one generator of random numbers, one story."""
 
 import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-START = 1_760_000_000.0  # seconds since the epoch at which every life begins
-MOST_EVENTS = 3_000_000  # of one life; 40,000 are usual
+START = 1_760_000_000.0  # seconds since the epoch at the start of every run
+MOST_EVENTS = 3_000_000  # per run; 40,000 are usual
 
 
 class EndlessError(Exception):
-    """A life has had so many events that something in it goes round in a circle."""
+    """A run has had so many events that something loops."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a life's story.
+    """One line of a run's story.
 
     Attributes:
-        at: seconds since the life began.
+        at: seconds since the start of the run.
         who: the actor (``broker 2``, ``operator a``, ``kubelet node1``, ``person``, ``disk node1/disk0``).
-        what: what it did or what happened to it, a plain sentence without a full stop.
-        why: what led to it; empty if nothing more is known.
+        what: what it did or what happened to it, a sentence without a full stop.
+        why: the cause; empty if it is not known.
     """
 
     at: float
@@ -32,14 +32,14 @@ class Line:
 
 @dataclass
 class Kernel:
-    """Runs events in order of their time; events of the same time in an order that the seed decides.
+    """Executes events in order of their time; events of the same time in an order that depends on the seed.
 
     Attributes:
-        seed: of the life.
-        rng: the only source of chance.
+        seed: of the run.
+        rng: the only source of random numbers.
         now: true time, in seconds since the epoch. Nodes and pods may have clocks that differ.
-        story: what happened so far.
-        events: how many events have run.
+        story: the story so far.
+        events: number of executed events.
     """
 
     seed: int
@@ -49,13 +49,13 @@ class Kernel:
     rng: random.Random = field(init=False)
     _heap: list[tuple[float, float, int, "Timer"]] = field(default_factory=list)
     _serial: int = 0
-    _until: float = float("-inf")  # how far `run_until` goes just now
+    _until: float = float("-inf")  # end of the current `run_until`
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
 
     def call_later(self, delay: float, what: Callable[[], None]) -> "Timer":
-        """Have something happen after so many seconds (0: as soon as the events before it are over)."""
+        """Schedule an event after this many seconds (0: as soon as the events before it are done)."""
         timer = Timer(self.now + max(0.0, delay), what)
         self._serial += 1
         heapq.heappush(self._heap, (timer.when, self.rng.random(), self._serial, timer))
@@ -66,7 +66,7 @@ class Kernel:
         self.story.append(Line(self.now - START, who, what, why))
 
     def step(self) -> bool:
-        """Run the next event. Returns whether there was one."""
+        """Execute the next event. Returns whether there was one."""
         while self._heap:
             when, _, _, timer = heapq.heappop(self._heap)
             if timer.cancelled:
@@ -80,7 +80,7 @@ class Kernel:
         return False
 
     def run_until(self, when: float) -> None:
-        """Run all events up to a time, and let it be that time."""
+        """Execute all events up to a time, and set the clock to it."""
         before, self._until = self._until, when
         try:
             while self._heap and self._heap[0][0] <= when:
@@ -90,7 +90,7 @@ class Kernel:
         self.now = max(self.now, when)
 
     def comes_next(self, timer: "Timer") -> bool:
-        """Take an event as run, if it is the next one and due: for who made it in the event before, and goes on there instead."""
+        """Consume an event if it is the next one and due, for a caller that continues without it."""
         if self._heap[0][3] is not timer or timer.when > self._until or self.events >= MOST_EVENTS:
             return False
         heapq.heappop(self._heap)
@@ -101,12 +101,12 @@ class Kernel:
 
 @dataclass(slots=True)
 class Timer:
-    """An event to come."""
+    """A scheduled event."""
 
     when: float
     what: Callable[[], None]
     cancelled: bool = False
 
     def cancel(self) -> None:
-        """Have it not happen."""
+        """Cancel it."""
         self.cancelled = True

@@ -1,4 +1,4 @@
-"""Nodes and their kubelets: pods run, init containers by preflight's own decisions, Kafka's container by its start script's checks."""
+"""Nodes and their kubelets: pods run, init containers execute preflight's own code, Kafka's container the checks of its start script."""
 
 import json
 from collections.abc import Callable
@@ -131,7 +131,7 @@ class Kubelets:
         return FileSystem(f"d{self._disks}", uuid, capacity)
 
     def power_off(self, node: SimNode) -> None:
-        """All that runs on it ends at once."""
+        """Everything on it ends at once."""
         node.up = False
         for run in [r for r in self.runs.values() if r.node is node]:
             if run.kafka:
@@ -140,7 +140,7 @@ class Kubelets:
             del self.runs[run.uid]
 
     def power_on(self, node: SimNode) -> None:
-        """It boots, and its kubelet makes the sandboxes of its pods anew, init containers and all."""
+        """It boots, and its kubelet recreates the sandboxes of its pods, including init containers."""
         node.up = True
         self.register(node)
         for pod in self.api.all("Pod"):
@@ -148,7 +148,7 @@ class Kubelets:
                 self._see(pod)
 
     def _make_volume(self, claim: Json, node: str) -> Json:
-        """A dynamic volume, on the node that the pod goes to."""
+        """A dynamic volume, on the node of the pod."""
         capacity = 20_000_000_000
         fs = self.new_disk(capacity)
         path = f"/var/dyn/{fs.disk}"
@@ -157,7 +157,7 @@ class Kubelets:
         return self.api.put(made)
 
     def _volume_lost(self, volume: Json) -> None:
-        """A volume whose claim is gone and that is to be deleted: the provisioner wipes it."""
+        """A volume whose claim is gone and that must be deleted: the provisioner wipes it."""
         node, path = (
             self.nodes.get(host_of(volume) or ""),
             str((volume["spec"].get("local") or {}).get("path")),
@@ -178,7 +178,7 @@ class Kubelets:
             self._discover(local_volume(volume["metadata"]["name"], slot.node, slot.path, capacity))
 
     def _discover(self, volume: Json) -> None:
-        """A local disk gets its PersistentVolume again, once the one before is gone: what is being deleted still has its name."""
+        """A local disk gets its PersistentVolume again when the old one is gone: while that is being deleted, its name is in use."""
         if self.api.away or self.api.get("PersistentVolume", volume["metadata"]["name"]) is not None:
             self.kernel.call_later(10.0, lambda: self._discover(volume))
         else:
@@ -302,7 +302,7 @@ class Kubelets:
         )
 
     def _dead(self, run: Run, which: str) -> bool:
-        """A container that mounts a dead disk cannot be made: the runtime cannot look at the volume."""
+        """A container that mounts a dead disk cannot be created, because the runtime cannot stat the volume."""
         dead = [m for m, fs in run.files.disks.items() if fs is not None and fs.state == "dead"]
         if not dead:
             return False
@@ -325,13 +325,13 @@ class Kubelets:
         return True
 
     def _asking(self, run: Run) -> float | None:
-        """A pod that only asks for a volume."""
+        """A pod whose only purpose is to have a volume provisioned."""
         self.api.change(run.pod, {"status": {"phase": "Succeeded"}})
         del self.runs[run.uid]
         return None
 
     def _project(self, run: Run) -> None:
-        """Bring the pod's annotations and configuration into its files."""
+        """Write the pod's annotations and configuration to its files."""
         files = run.files.files
         if self.kernel.now >= run.projected_at or not files:
             notes = run.pod["metadata"].get("annotations") or {}
@@ -481,7 +481,7 @@ class Kubelets:
         return 5.0
 
     def _exited(self, uid: str, why: str) -> None:
-        """Kafka's process ended."""
+        """Kafka's process has ended."""
         run = self.runs.get(uid)
         if run is None or not run.kafka:
             return
@@ -523,7 +523,7 @@ class Kubelets:
         self._forget(run)
 
     def _forget(self, run: Run) -> None:
-        """The kubelet takes the object away."""
+        """The kubelet removes the object."""
         if not run.node.up:
             return
         if not self.linked(run.node.name, "api") or self.api.away:
@@ -583,7 +583,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 def ended(name: str, code: int, message: str) -> Json:
-    """A container status of one that has ended."""
+    """The status of a terminated container."""
     return {"name": name, "state": {"terminated": {"exitCode": code, "message": message}}, "restartCount": 0}
 
 

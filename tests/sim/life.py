@@ -1,4 +1,4 @@
-"""One life: a cluster is made, has load, has troubles and people, and is judged in the end."""
+"""One run: a cluster is created, gets load, faults and user actions, and is judged at the end."""
 
 import base64
 import contextlib
@@ -29,20 +29,20 @@ from tests.sim.loop import SimDatetime, simulated_time
 from tests.sim.net import Net
 from tests.sim.variety import SAMPLE, Variety, choose, cluster
 
-BIRTH = 1500.0  # seconds within which a cluster is up
-TROUBLE = 900.0  # seconds of troubles
-REST = 1500.0  # seconds without any deed of Spindle or a person after which a life stands still
-INCOMING = 0.9  # of a disk, up to which moves may fill it (`spec.disks.thresholds.reject_moves`)
-AFTER = 5400.0  # seconds after the last trouble within which all is well, people included
+BIRTH = 1500.0  # seconds within which a cluster must be ready
+TROUBLE = 900.0  # seconds with faults
+REST = 1500.0  # seconds without any action of Spindle or a user after which a run counts as stuck
+INCOMING = 0.9  # usage of a disk up to which moves may fill it (`spec.disks.thresholds.reject_moves`)
+AFTER = 5400.0  # seconds after the last fault within which the cluster must have recovered, including user actions
 
 
 @dataclass(frozen=True)
 class Plot:
-    """All that makes a life: from the seed, or told.
+    """All inputs of a run: from the seed, or predefined.
 
     Attributes:
-        reasons: to wait, that have to be told in it (kept lives).
-        unaided: reasons to wait that have to end before a person loses patience (kept lives).
+        reasons: reasons to wait that must be reported in it (kept runs).
+        unaided: reasons to wait that must end before a user acts (kept runs).
     """
 
     seed: int
@@ -55,7 +55,7 @@ class Plot:
 
 @dataclass
 class Outcome:
-    """How a life ended."""
+    """Result of a run."""
 
     seed: int
     broken: list[str]
@@ -69,7 +69,7 @@ class Outcome:
 
 
 class World:
-    """All that is in one life."""
+    """All parts of one run."""
 
     def __init__(self, plot: Plot) -> None:
         variety = plot.variety
@@ -86,18 +86,18 @@ class World:
         self.kafka.skew = lambda name: self.kubelets.nodes[name].skew
         self.kafka.copy_rate = variety.copy_rate
         self.acls = operators.Acls()
-        self.graves: list[Any] = []  # what was killed is not finalised before the life is over
+        self.graves: list[Any] = []  # killed tasks are not finalised before the run is over
         self.broken: list[str] = []
         self.reasons: set[str] = set()
         self.told: dict[tuple[str, ...], float] = {}
         self.let_go: set[str] = (
             set()
-        )  # pods that a person lets go down although partitions refuse writes meanwhile
+        )  # pods that a user allows to restart although partitions then reject writes
         self.rng = random.Random(plot.seed ^ 0xC0FFEE)
         self.accepted: list[Any] = []
         self.trouble_over = False
-        self.ends: list[Callable[[], None]] = []  # of troubles that last
-        self.pulled: list[FileSystem] = []  # disks that lie on the table
+        self.ends: list[Callable[[], None]] = []  # ends of active faults
+        self.pulled: list[FileSystem] = []  # spare disks
         self.backup: Any = None
         self.asked: Json = {}
         self.added = 0
@@ -105,7 +105,7 @@ class World:
         self.disturbed_at = START
         self.deleted_by_people: set[str] = set()
         self.secrets: dict[str, Json] = {}
-        self.claims: dict[str, Json] = {}  # as they were last bound
+        self.claims: dict[str, Json] = {}  # claims as they were last bound
         self.decide: Callable[[Any, float], Any] = plan
         for index, zone in enumerate(variety.zones):
             node = self.kubelets.add_node(
@@ -128,10 +128,10 @@ class World:
         self.judge = rules.Judge(self)
         self.person = people.Person(self)
 
-    # -- what the parts ask
+    # -- callbacks of the parts
 
     def run_of(self, broker: int) -> Any:
-        """The pod in which a broker's (or controller's) Kafka runs, None if it does not."""
+        """The pod in which a broker's (or controller's) Kafka runs; None if it does not run."""
         for run in self.kubelets.runs.values():
             if run.kafka and (run.pod["metadata"].get("labels") or {}).get("spindle.dev/node-id") == str(
                 broker
@@ -145,28 +145,28 @@ class World:
         return run.node.name if run is not None else f"nowhere-{broker}"
 
     def answers(self, broker: int) -> bool:
-        """Whether a broker takes connections."""
+        """Whether a broker accepts connections."""
         run = self.run_of(broker)
         return run is not None and self.kafka.alive(run.uid)
 
     def cluster(self) -> Json | None:
-        """The KafkaCluster as it is."""
+        """The current KafkaCluster."""
         return self.api.get("KafkaCluster", SAMPLE)
 
     def bug(self, who: str, error: BaseException) -> None:
-        """An error of Spindle's own."""
+        """An internal error of Spindle."""
         text = f"{who}: {type(error).__name__}: {error}"
-        self.kernel.say(who, "failed by an error of its own", text)
+        self.kernel.say(who, "failed with an internal error", text)
         self.broken.append(f"error: {text}")
 
     def event(self, event: Any) -> None:
-        """What the operator tells."""
+        """An event of the operator."""
         if event.reason == "ReconcileFailed":
             self.broken.append(f"error: {event.message}")
         self.kernel.say("spindle", f"{event.kind} {event.name}: {event.reason}", event.message)
 
     def planned(self, operator: Any, snapshot: Any, made: Any) -> None:
-        """A pass was decided."""
+        """Called after a pass was planned."""
         for wait in made.status.get("waiting") or ():
             self.reasons.add(wait["reason"])
             key = (wait["action"], wait["object"], wait["reason"])
@@ -179,26 +179,26 @@ class World:
                 )
         self.judge.planned(snapshot, made)
 
-    # -- what people and troubles do
+    # -- actions of users and faults
 
     def power_off(self, node: SimNode) -> None:
-        """A machine goes off, with the agent on it."""
+        """Power a machine off, with its agent."""
         self.kubelets.power_off(node)
         self.agents[node.name].kill(again_in=None)
 
     def power_on(self, node: SimNode) -> None:
-        """It comes back."""
+        """Power it on."""
         self.kubelets.power_on(node)
         self.kernel.call_later(5.0, self.agents[node.name].start)
 
     def kafka_disk_changed(self, fs: FileSystem) -> None:
-        """A disk's state is another one, or it was pulled out."""
+        """Called after a disk's state has changed, or it was pulled."""
         changed = getattr(self.kafka, "disk_changed", None)
         if changed is not None:
             changed(fs)
 
     def more_nodes(self, count: int, zone_of: str = "") -> None:
-        """Machines more, each in the zone that has the fewest."""
+        """Add machines, each in the zone with the fewest."""
         for _ in range(count):
             zones = [node.zone for node in self.kubelets.nodes.values()]
             named = [zone for zone in sorted(set(zones)) if zone in zone_of]
@@ -212,7 +212,7 @@ class World:
             self.agents[name].start()
 
     def more_slots(self, count: int) -> None:
-        """Disks more on each machine."""
+        """Add disks to each machine."""
         for node in self.kubelets.nodes.values():
             self.kubelets.add_slots(node, count, self.variety.capacity)
 
@@ -239,7 +239,7 @@ class World:
         self.api.change(live, {"spec": {field: {"disks": list(held.values())}}}, manager="person")
 
     def accept(self, broker: int, directory: str, word: str) -> None:
-        """A person gave up what is on one disk."""
+        """A user accepts the loss of the data on one disk."""
         self.accepted.append((broker, directory, word))
         lost = [
             (p["topic"], p["partition"])
@@ -249,14 +249,14 @@ class World:
         self.kafka.ledger.accept(broker, directory, lost)
 
     def clear_moves(self) -> None:
-        """A person cancels what is under way, and removes throttles."""
+        """A user cancels running reassignments, and removes throttles."""
         moving = dict.fromkeys(self.truth("reassignments"))
         if moving:
             self.ask_kafka("alter_partition_reassignments", assignments=moving)
         self.clear_settings()
 
     def clear_settings(self) -> None:
-        """A person removes dynamic settings."""
+        """A user removes dynamic settings."""
         for where, key, _ in list(self.truth("settings")):
             kind, _, name = where.partition(" ")
             self.ask_kafka(
@@ -268,10 +268,10 @@ class World:
             )
 
     def rebalance(self) -> None:
-        """What a rebalance that is run and approved comes to: each partition on as many racks as it can have.
+        """The effect of an approved rebalance: each partition is on as many racks as possible.
 
-        As a proposal is carried out, nothing goes where it would fill a disk above the limit for what comes in (rule 4), each replica goes to
-        a chosen dir, and a partition that is being reassigned is left alone.
+        As in the execution of a proposal, nothing is moved to a disk that would exceed the incoming limit (rule 4), each replica goes to
+        a chosen dir, and a partition that is being reassigned is not changed.
         """
         racks, moving = self.racks(), self.truth("reassignments")
         room = self._room()
@@ -299,7 +299,7 @@ class World:
             self.ask_kafka("alter_partition_reassignments", assignments={key: to})
 
     def _room(self) -> dict[tuple[int, str], float]:
-        """Broker and log dir → bytes that a move may bring to it."""
+        """Broker and log dir → bytes that moves may still bring to it."""
         return {
             (process.broker, path): fs.capacity * INCOMING - fs.used
             for process in self.kafka.processes.values()
@@ -308,7 +308,7 @@ class World:
         }
 
     def ask_kafka(self, api: str, to: int | None = None, **args: Any) -> Any:
-        """A person's request; None if it is refused."""
+        """A user's request; None if it is rejected."""
         brokers = [b for b in self.racks() if self.answers(b)]
         target = to if to is not None and to in brokers else next(iter(brokers), None)
         if target is None:
@@ -323,7 +323,7 @@ class World:
     # -- the truth
 
     def truth(self, what: str) -> Any:
-        """What is so in Kafka, whoever may be asked."""
+        """The true state of Kafka, whoever can be queried."""
         found = getattr(self.kafka, f"truth_{what}", None)
         return [] if found is None else found()
 
@@ -337,7 +337,7 @@ class World:
         return found
 
     def disk_alive(self, directory: str) -> bool:
-        """Whether the disk with that directory id could still be read."""
+        """Whether the disk with that directory id can still be read."""
         held = [
             slot.fs
             for node in self.kubelets.nodes.values()
@@ -366,21 +366,21 @@ class World:
         )
 
     def is_given_up(self, broker: int, directory: str | None, key: tuple[str, int]) -> bool:
-        """Whether a person gave that disk up."""
+        """Whether a user accepted the loss of that disk."""
         return any((b, d) == (broker, directory) for b, d, _ in self.accepted)
 
     def _started(self, run: Any, broker: int, dirs: dict[str, Any]) -> None:
         self.judge.started(run, broker, dirs)
 
     def is_stopping(self, broker: int) -> bool:
-        """Whether a broker's pod is going down."""
+        """Whether a broker's pod is terminating."""
         run = self.run_of(broker)
         return run is None or run.killing or bool(run.pod["metadata"].get("deletionTimestamp"))
 
-    # -- how it goes
+    # -- course of the run
 
     def begin(self) -> None:
-        """People and Kubernetes set it up."""
+        """The user and Kubernetes set it up."""
         for agent in self.agents.values():
             agent.start()
         for operator in self.operators:
@@ -391,14 +391,14 @@ class World:
         self.kernel.say("person", f"applies KafkaCluster {SAMPLE}", describe(self.variety))
 
     def _keep_secret(self, event: str, kind: str, obj: Json) -> None:
-        """Backups of Secrets that a careful person has."""
+        """Backups of Secrets."""
         if kind == "Secret" and event != "DELETED":
             self.secrets[obj["metadata"]["name"]] = obj
         if kind == "PersistentVolumeClaim" and obj["spec"].get("volumeName"):
             self.claims[obj["metadata"]["name"]] = obj
 
     def until(self, what: Callable[[], bool], seconds: float, every: float = 5.0) -> bool:
-        """Let time go on until something is so; whether it came to be."""
+        """Run until a condition holds; returns whether it did."""
         end = self.kernel.now + seconds
         while self.kernel.now < end:
             if what():
@@ -409,17 +409,17 @@ class World:
         return what()
 
     def rests(self, since: float) -> bool:
-        """Whether nobody has done anything for so long that nothing will come of waiting."""
+        """Whether nothing has happened for so long that waiting is pointless."""
         last = max(since, self.judge.acted_at, self.person.acted_at)
         return self.kernel.now - last > REST
 
     def well(self) -> bool:
-        """Whether the cluster is as asked for and nothing is in flight."""
+        """Whether the cluster is in the desired state and nothing is in progress."""
         return not self.judge.unwell()
 
 
 def describe(variety: Variety) -> str:
-    """A life's shape in a few words."""
+    """The shape of a run in a few words."""
     topics = "; ".join(
         f"{t.name if len(t.name) < 20 else t.name[:4] + '… (' + str(len(t.name)) + ' characters)'}: {t.partitions} partitions, RF {t.rf}, min ISR {t.min_isr}"
         f"{'' if t.acks_all else ', acks=1'}"
@@ -432,14 +432,14 @@ def describe(variety: Variety) -> str:
 
 
 def plot(seed: int) -> Plot:
-    """The life of a seed."""
+    """The plot of a seed."""
     variety = choose(seed)
     return Plot(seed, variety, faults.choose(seed, variety, TROUBLE))
 
 
 @contextlib.contextmanager
 def patched(extra: tuple[tuple[Any, str, Any], ...] = ()) -> Iterator[None]:
-    """The edges replaced by the simulated ones."""
+    """Replacements of the edges by simulated ones."""
     dated = [(module, "datetime", SimDatetime) for module in (act, report, lease, agent_disk, heartbeat)]
     wanted = [
         *operators.patches(),
@@ -460,9 +460,9 @@ def patched(extra: tuple[tuple[Any, str, Any], ...] = ()) -> Iterator[None]:
 
 
 def live(what: Plot, *, watch: Callable[[World], None] | None = None) -> Outcome:
-    """Run one life to its end."""
+    """Execute one run to its end."""
     logging.disable(logging.CRITICAL)
-    stamina.instrumentation.set_on_retry_hooks([])  # which would print, with the real time
+    stamina.instrumentation.set_on_retry_hooks([])  # it would print, with the real time
     standin.reset()
     gc.disable()
     world = World(what)
@@ -490,9 +490,9 @@ def live(what: Plot, *, watch: Callable[[World], None] | None = None) -> Outcome
 def _live(world: World) -> None:
     world.begin()
     if not world.until(world.well, BIRTH):
-        world.broken.append(f"birth: {'; '.join(world.judge.unwell()[:5])}")
+        world.broken.append(f"bootstrap: {'; '.join(world.judge.unwell()[:5])}")
         return
-    world.kernel.say("cluster", "is up")
+    world.kernel.say("cluster", "is ready")
     world.kafka.start_load(world.variety.topics)
     world.kernel.run_until(world.kernel.now + 30.0)
     if world.plot.people:
@@ -504,7 +504,7 @@ def _live(world: World) -> None:
     world.kernel.run_until(start + last)
     faults.end_all(world)
     world.trouble_over = True
-    world.kernel.say("world", "has no more troubles")
+    world.kernel.say("world", "has no more faults")
     over = world.kernel.now
 
     def over_or_well() -> bool:
@@ -513,12 +513,12 @@ def _live(world: World) -> None:
     world.until(over_or_well, AFTER, 15.0)
     world.kafka.stop_load()
     world.kernel.run_until(world.kernel.now + 30.0)
-    # What is amiss again by then, as a disk that is full until deleted copies are gone, has what is left of the time.
+    # Temporary deviations at that moment, such as a disk that is full until deleted copies are gone, may last for the rest of the time.
     world.until(over_or_well, over + AFTER - world.kernel.now, 15.0)
     world.judge.end()
     for reason in world.plot.reasons:
         if reason not in world.reasons:
-            world.judge.breaks("c", f"{reason} was never told")
+            world.judge.breaks("c", f"{reason} was never reported")
 
 
 def _strike(world: World, fault: Fault) -> None:
@@ -526,7 +526,7 @@ def _strike(world: World, fault: Fault) -> None:
         "config_refused",
         "disk_drained",
         "broker_stopped",
-    )  # what a person wants disturbs nothing
+    )  # requests of users do not interfere
     world.disturbed_at = world.kernel.now + (0.0 if asked else fault.lasts)
     faults.strike(world, fault)
 

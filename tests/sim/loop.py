@@ -1,6 +1,6 @@
-"""Processes that run on the kernel: asyncio without real time and threads, clocks that differ, and blocking calls that wait for events.
+"""Processes on the kernel: asyncio without real time and threads, clocks that differ, and blocking calls that wait for events.
 
-A process is one `Process`: its event loop, its clock, its blocking calls. Killing it drops all that it had still to do, as SIGKILL does.
+A process is one `Process`: its event loop, its clock, its blocking calls. Killing it drops all of its pending work, like SIGKILL.
 """
 
 import _thread
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from tests.sim.kernel import START, Kernel, Timer
 
 _T = TypeVar("_T")
-_EPOCH: Final = 100_000.0  # seconds on every monotonic clock when a life begins
+_EPOCH: Final = 100_000.0  # seconds on every monotonic clock at the start of a run
 
 
 class KilledError(BaseException):
@@ -26,7 +26,7 @@ class KilledError(BaseException):
 
 
 class Clock:
-    """What `time.time` and its kin answer: the clock of the process that runs now."""
+    """Replacements of `time.time` and the like: the clock of the process that runs now."""
 
     kernel: Kernel | None = None
     skew: float = 0.0
@@ -54,7 +54,7 @@ class SimDatetime(dt.datetime):
 
 @contextlib.contextmanager
 def simulated_time(kernel: Kernel) -> Iterator[None]:
-    """Let time and chance of everything that runs here be the kernel's."""
+    """Take time and random numbers of all simulated processes from the kernel."""
     saved = time.time, time.monotonic, os.urandom, random._urandom, Clock.kernel, Clock.skew  # type: ignore[attr-defined]
     state = random.getstate()
     entropy = random.Random(kernel.seed ^ 0x5EED)
@@ -69,12 +69,12 @@ def simulated_time(kernel: Kernel) -> Iterator[None]:
         random.setstate(state)
 
 
-# As much of a loop as asyncio asks for; the rest of its interface is of no use here.
+# The part of a loop that asyncio needs; the rest of its interface is not used here.
 _Loop: Any = asyncio.AbstractEventLoop if not TYPE_CHECKING else Any
 
 
 class Process(_Loop):  # type: ignore[misc]
-    """One process: an event loop on the kernel. Handles of one turn run in the order in which they were made, as asyncio has it."""
+    """One process: an event loop on the kernel. Handles of one iteration run in the order of their creation, as in asyncio."""
 
     def __init__(self, kernel: Kernel, name: str, skew: Callable[[], float] = lambda: 0.0) -> None:
         self.kernel = kernel
@@ -82,7 +82,7 @@ class Process(_Loop):  # type: ignore[misc]
         self.skew = skew
         self.alive = True
         self.paused_until = 0.0
-        self.tasks: list[asyncio.Task[Any]] = []  # of a killed process: never finalised during the life
+        self.tasks: list[asyncio.Task[Any]] = []  # of a killed process: never finalised during the run
         self._ready: deque[asyncio.Handle] = deque()
         self._turn: Timer | None = None
         self._fibers: list[Fiber] = []
@@ -135,7 +135,7 @@ class Process(_Loop):  # type: ignore[misc]
         return asyncio.Future(loop=self)
 
     def answer(self, future: "asyncio.Future[Any]", value: Any, error: Exception | None) -> None:
-        """Give a future what it waits for; nobody is there to hear it if the process was killed meanwhile."""
+        """Set a future's result, unless its process was killed meanwhile."""
         if self.alive and not future.done():
             if error is not None:
                 future.set_exception(error)
@@ -178,16 +178,16 @@ class Process(_Loop):  # type: ignore[misc]
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         self.on_error(context)
 
-    # -- how it runs
+    # -- execution
 
     def start(self, coro: Coroutine[Any, Any, Any], name: str = "main") -> "asyncio.Task[Any]":
-        """Begin a task of this process from outside of it."""
+        """Start a task of this process from outside of it."""
         with self.current():
             return self.create_task(coro, name=name)
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Be the process that runs."""
+        """Make it the running process."""
         before, skew = asyncio._get_running_loop(), Clock.skew
         asyncio._set_running_loop(self)
         Clock.skew = self.skew()
@@ -207,11 +207,11 @@ class Process(_Loop):  # type: ignore[misc]
             fiber.kill()
 
     def pause(self, seconds: float) -> None:
-        """SIGSTOP for a while: nothing runs, time goes on."""
+        """SIGSTOP for a while: nothing runs, time passes."""
         self.paused_until = max(self.paused_until, self.kernel.now + seconds)
 
     def fiber(self, call: Callable[[], _T]) -> "asyncio.Future[_T]":
-        """Run a blocking call that may wait for events (`Fiber.wait`) beside this loop."""
+        """Run a blocking call that may wait for events (`Fiber.wait`) in addition to this loop."""
         return Fiber(self, call).future
 
     def _wake(self) -> None:
@@ -247,7 +247,7 @@ class _Alarm(asyncio.TimerHandle):
 
 
 class _Worker:
-    """A thread that runs one fiber after the other; raw locks, since a switch happens some ten thousand times in a life."""
+    """A thread that runs one fiber after the other; raw locks, because there are some ten thousand switches in a run."""
 
     idle: ClassVar[list[Any]] = []
 
@@ -269,7 +269,7 @@ class _Worker:
 
 
 class Fiber:
-    """A blocking call in a thread of its own that runs only while nobody else does: exactly one thread is awake at any time."""
+    """A blocking call in a thread of its own that runs only while no other one does: exactly one thread is active at any time."""
 
     running: "Fiber | None" = None
 
@@ -293,7 +293,7 @@ class Fiber:
         self._over = True
 
     def _resume(self) -> None:
-        """Let it run until it waits or ends."""
+        """Run it until it waits or ends."""
         if self._over:
             return
         worker = self._worker
@@ -319,7 +319,7 @@ class Fiber:
                     self.future.set_exception(self._raised)
 
     def sleep(self, seconds: float) -> None:
-        """From inside: wait. Threads change only if something else happens meanwhile."""
+        """Called inside: wait. Threads are switched only if something else happens meanwhile."""
         kernel = self._process.kernel
         timer = kernel.call_later(max(seconds, self._process.paused_until - kernel.now), self._resume)
         if not self._killed and kernel.comes_next(timer):

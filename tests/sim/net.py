@@ -1,4 +1,4 @@
-"""What lies between processes: links that may be cut, and requests that may be late, refused, or lost after the deed."""
+"""Communication between processes: links that may be cut, and requests that may be late, rejected, or executed without an answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,13 +18,14 @@ Mishap = Literal["", "lost", "unanswered", "late", "refused"]
 
 @dataclass
 class Net:
-    """Links and mishaps.
+    """Links and disturbances.
 
     Attributes:
-        cuts: pairs of names between which nothing goes. ``api`` is the API server, ``kafka`` all brokers, an operator has its own name, a node
+        cuts: pairs of names that cannot connect to each other. ``api`` is the API server, ``kafka`` all brokers, an operator has its own name, a
+            node
             its name.
-        mishaps: share of requests, by mishap, while requests are troubled.
-        api_mishaps, kafka_mishaps: whether requests to the one or the other are troubled now.
+        mishaps: share of requests, by kind of disturbance.
+        api_mishaps, kafka_mishaps: share of requests to each of the two that are disturbed now.
     """
 
     kernel: Kernel
@@ -38,11 +39,11 @@ class Net:
     )  # verb and resource → status of every answer
 
     def linked(self, one: str, other: str) -> bool:
-        """Whether two reach each other."""
+        """Whether two can connect to each other."""
         return one == other or frozenset((one, other)) not in self.cuts
 
     def mishap(self, rate: float) -> Mishap:
-        """What becomes of a request."""
+        """The disturbance of a request."""
         if not rate or self.kernel.rng.random() >= rate:
             return ""
         return self.kernel.rng.choice(("lost", "unanswered", "late", "refused"))
@@ -88,7 +89,7 @@ class Net:
         return future
 
     def ask_kafka(self, where: str, node: str, limit: float, perform: Callable[[], Any]) -> Any:
-        """One blocking request to a broker, from inside of a fiber.
+        """One blocking request to a broker, called in a fiber.
 
         Raises:
             TimeoutError: no answer came.
@@ -119,8 +120,8 @@ _KAFKA_REFUSALS = (
     (31, "CLUSTER_AUTHORIZATION_FAILED"),
     (41, "NOT_CONTROLLER"),
 )
-# What the API server may answer to each verb although the request is a good one: rights, quotas and policies; conflicts; too many requests; failures
-# of its own, of a webhook or of etcd; a time-out; no server behind it.
+# Error responses of the API server to valid requests, for each verb: missing rights or quotas, errors of the server itself, of a webhook or of
+# etcd; time-outs; no server behind the load balancer.
 _ANY = (403, 429, 500, 503, 504)
 REFUSALS: dict[str, tuple[int, ...]] = {
     "get": _ANY,
@@ -157,7 +158,7 @@ def asked(request: Request) -> tuple[str, str]:
 
 
 def refusal(status: int, what: tuple[str, str], who: str) -> Refused:
-    """An answer as the API server words it."""
+    """A response in the wording of the API server."""
     verb, resource = what
     text = {
         403: f'{resource} is forbidden: User "system:serviceaccount:{SYSTEM}:{who}" cannot {verb} resource "{resource}" in the namespace "{NAMESPACE}"',

@@ -1,4 +1,4 @@
-"""The operator's processes: its own loop, look, executor and report, on a simulated API server and on Kafka's simulated requests."""
+"""The operator's processes: its real loop, observation, executor and report, on a simulated API server and simulated requests to Kafka."""
 
 import asyncio
 import base64
@@ -40,7 +40,7 @@ class SimKube(kubes.Kube):
         return None
 
     async def _retried(self, method: str, path: str, *args: Any, **more: Any) -> Json:
-        try:  # most requests need no second try, and what counts them costs more than they do
+        try:  # most requests need no retry, and the retry policy costs more than they do
             return await self.request(method, path, *args, **more)
         except kubes.ApiError as error:
             if not kubes._passing(error):
@@ -57,7 +57,7 @@ class SimKube(kubes.Kube):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as the original
         accept: str = "application/json",
-        within: kubes.ByteBudget | None = None,  # nothing here is as large as that
+        within: kubes.ByteBudget | None = None,  # no object here is that large
     ) -> Json:
         asked = Request(names.FIELD_MANAGER, method, path, dict(query or {}), body, content_type, accept)
         limit = 30.0 if timeout is None else timeout
@@ -108,7 +108,7 @@ class SimKafkaClient(KafkaClient):
 
     def _perform(self, ask: Callable[[Any, Any, int], Any], request: Any, node: int) -> Any:
         if not self._world.answers(node):
-            raise KafkaConnectionError(f"broker {node} takes no connections")
+            raise KafkaConnectionError(f"broker {node} accepts no connections")
         try:
             return ask(self._world.kafka, request, node)
         except Exception as error:
@@ -121,12 +121,12 @@ class SimKafkaClient(KafkaClient):
             raise
 
     def side_by_side(self, ask: Callable[[int], Any], nodes: Sequence[int]) -> list[Any]:
-        # One after the other, each with its own events in between: a broker that is silent costs a look one time-out either way.
+        # One after the other, each with its own events in between: a silent broker costs an observation one time-out either way.
         return [ask(node) for node in nodes]
 
 
 class SimKafkaExecutor(gates.KafkaExecutor):
-    """The operator's own gate."""
+    """The operator's own executor for Kafka."""
 
     def __init__(self, cluster: str, timeout: float) -> None:
         super().__init__(cluster, timeout)
@@ -153,21 +153,21 @@ class SimKafkaExecutor(gates.KafkaExecutor):
                     await asyncio.sleep(0.003)
                     hosts[node] = host
             if not hosts:
-                raise ConnectionError(f"none of the {len(access.hosts)} running brokers takes connections")
+                raise ConnectionError(f"none of the {len(access.hosts)} running brokers accepts connections")
             self._link = SimKafkaClient(world, self._process, self._cluster, hosts, self._timeout)
             self._identity = access.identity if len(hosts) == len(access.hosts) else ""
         return self._link
 
     async def _threaded(self, call: Callable[[], Any]) -> Any:
         if self._busy is not None and not self._busy.done():
-            raise TimeoutError("an earlier question to Kafka has not been answered yet")
+            raise TimeoutError("an earlier request to Kafka has not been answered yet")
         future = self._process.fiber(call)
         self._busy = future
         return await asyncio.wait_for(asyncio.shield(future), timeout=12 * self._timeout)
 
 
 class Operator:
-    """One of the operator's pods: stands by, leads, is killed, comes again."""
+    """One of the operator's pods: is on standby, leads, is killed, restarts."""
 
     def __init__(self, world: Any, letter: str) -> None:
         self.world = world
@@ -241,7 +241,7 @@ class Operator:
             made.seen(NAMESPACE, cluster["metadata"]["name"])
         waits = [asyncio.create_task(lost.wait()), holding]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        self.world.kernel.say(self.name, "ends", "the lease is lost")
+        self.world.kernel.say(self.name, "ends", "the Lease is lost")
         self._loops = None
         await made.close()
         self.world.kernel.call_later(
@@ -280,7 +280,7 @@ class Operator:
                 handlers.wake(self._loops, what, obj, urgent=weight is handlers.Weight.ALARM)
 
     def _relist(self) -> None:
-        """A watch that broke off begins with all there is."""
+        """A broken watch restarts with a list."""
         self._stale = False
         for kind in sorted(_WATCHED):
             for obj in self.world.api.all(kind):
@@ -291,7 +291,7 @@ class Operator:
 
 
 class SimEvents(Events):
-    """Events go into the story as well."""
+    """Events are part of the story as well."""
 
     def __init__(self, world: Any, kube: SimKube, identity: str) -> None:
         super().__init__(kube, identity)
@@ -312,7 +312,7 @@ async def _no_starts(*_: Any, **__: Any) -> dict[int, Any]:
 
 
 def patches() -> list[tuple[Any, str, Any]]:
-    """What of the operator's edge is replaced."""
+    """The parts of the operator's edge that are replaced."""
     return [(loops, "KafkaExecutor", SimKafkaExecutor), (starts, "look", _no_starts)]
 
 
@@ -373,7 +373,7 @@ def _reassignments(kafka: Any, request: Any, node: int) -> Any:
 
 
 def log_dirs_answer(told: Any) -> Any:
-    """DescribeLogDirs' answer."""
+    """The response to DescribeLogDirs."""
     results = []
     for each in told:
         topics: dict[str, list[Answer]] = {}
@@ -572,7 +572,7 @@ _MESSAGES: dict[str, Callable[[Any, Any, int], Any]] = {
 
 
 class Acls:
-    """As much of the admin client as Spindle uses for rights: no data hangs on them."""
+    """The part of the admin client that Spindle uses for ACLs; data does not depend on them."""
 
     def __init__(self) -> None:
         self.held: list[Any] = []
@@ -592,7 +592,7 @@ class Acls:
         return found, Answer(errno=0)
 
     def may_alter(self, user: str) -> bool:
-        """Whether somebody may have replicas moved between dirs."""
+        """Whether a principal may move replicas between dirs."""
         return any(
             acl.principal == f"User:{user}"
             and acl.resource_pattern.resource_type is ResourceType.CLUSTER

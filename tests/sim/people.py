@@ -1,4 +1,4 @@
-"""The simulated person: reads `status.waiting` now and then, and does what `unblockedBy` says."""
+"""The simulated user: reads `status.waiting` now and then, and follows `unblockedBy`."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from tests.sim import faults
 from tests.sim.api import Json
 from tests.sim.variety import SAMPLE, cluster
 
-EVERY = 45.0  # seconds between two looks at the status
-PATIENCE = 90.0  # seconds for which something has waited before a person does something about it
-NEARLY_FULL = 0.8  # of a disk, from which a person who is asked for room makes some
+EVERY = 45.0  # seconds between two reads of the status
+PATIENCE = 90.0  # seconds for which an entry must exist before the user follows it
+NEARLY_FULL = 0.8  # usage of a disk above which a user who is asked for space frees some
 _LOSS = re.compile(
     r'spec\.acceptDataLoss\.disks of KafkaBroker (\S+): \{"name": "([^"]+)", "token": "([^"]+)"\}'
 )
@@ -31,12 +31,12 @@ class Wait:
 
     @property
     def parts(self) -> list[str]:
-        """Of ``Kind/name/disk``."""
+        """Parts of ``Kind/name/disk``."""
         return self.object.split("/")
 
     @property
     def broker(self) -> int | None:
-        """The broker that it regards."""
+        """The broker of the entry."""
         found = re.search(rf"{SAMPLE}-broker-(\d+)", self.object) or re.search(
             rf"data-disk\d+-{SAMPLE}-(\d+)", self.object
         )
@@ -44,13 +44,13 @@ class Wait:
 
     @property
     def disk(self) -> str | None:
-        """The disk that it regards."""
+        """The disk of the entry."""
         found = re.search(r"(disk\d+|metadata)", self.object)
         return found[1] if found else None
 
 
 class Person:
-    """One person with patience."""
+    """A user with patience."""
 
     def __init__(self, world: Any) -> None:
         self.world = world
@@ -58,7 +58,7 @@ class Person:
         self.acted_at = 0.0
 
     def begin(self) -> None:
-        """Start looking."""
+        """Start reading."""
         self.world.kernel.call_later(EVERY * (0.5 + self.world.rng.random()), self._look)
 
     def _look(self) -> None:
@@ -76,27 +76,27 @@ class Person:
                 continue
             way = WAYS.get(wait.reason)
             if way is None:
-                self.world.judge.breaks("d", f"nobody knows what to do about {wait.reason}")
+                self.world.judge.breaks("d", f"there is no action for {wait.reason}")
                 continue
             self.done[key] = self.world.kernel.now
             if wait.reason in self.world.plot.unaided:
-                self.world.judge.breaks("d", f"a person has to see to {wait.reason} of {wait.object}")
+                self.world.judge.breaks("d", f"a user must resolve {wait.reason} of {wait.object}")
             way(self, wait)
         self._at_risk(live)
         self._node_gone()
 
     def say(self, what: str, wait: Wait | None = None) -> None:
-        """Tell what is done, and why."""
+        """Add the action and its reason to the story."""
         self.acted_at = self.world.kernel.now
         self.world.kernel.say("person", what, f"{wait.reason}: {wait.unblocked_by}" if wait else "")
 
-    # -- what a person can do
+    # -- actions
 
     def nothing(self, wait: Wait) -> None:
-        """Spindle, or Kafka, or time, sees to it."""
+        """Spindle, Kafka, or time resolves it."""
 
     def slot(self, wait: Wait) -> Any:
-        """The slot of the disk that a wait regards."""
+        """The slot of the entry's disk."""
         found = re.search(rf"{SAMPLE}-controller-(\d+)", wait.object)
         if wait.broker is None and wait.disk != "metadata" and not found:
             return None
@@ -104,7 +104,7 @@ class Person:
         return self.world.kubelets.slot_of(names.claim_name(SAMPLE, node or 0, wait.disk or "metadata"))
 
     def replace_disk(self, wait: Wait) -> None:
-        """Put a new disk into the slot, if the one in it is not well, or is not to be used any more."""
+        """Put a new disk into the slot, if the current one is unhealthy, or must not be used any more."""
         slot = self.slot(wait)
         if slot is None:
             return
@@ -114,7 +114,7 @@ class Person:
             and slot.fs.meta is None
             and not slot.fs.files.get("somebody")
         ):
-            return  # a new one is in it already
+            return  # the slot has a new one already
         old = slot.fs
         if old is not None:
             self.world.pulled.append(old)
@@ -126,12 +126,12 @@ class Person:
             wait,
         )
         if old is not None and old.state == "hung":
-            old.state = "dead"  # what waits for a disk that is taken away gets an error
+            old.state = "dead"  # pending requests to a pulled disk get an error
         if old is not None:
             self.world.kafka_disk_changed(old)
 
     def last_disk(self, wait: Wait) -> None:
-        """Put a new disk into the slot that the entry names, never for the one that the broker runs on; without one, want it no more."""
+        """Put a new disk into the slot that the entry names, never into that of the broker's last disk; otherwise withdraw the request."""
         found = re.search(r"slot of (disk\d+)", wait.unblocked_by)
         if found:
             thing = f"{wait.parts[0]}/{wait.parts[1]}/{found[1]}"
@@ -139,11 +139,11 @@ class Person:
         elif "a slot" in wait.unblocked_by:
             self.replace_disk(wait)
         elif wait.broker is not None and wait.disk:
-            self.say(f"wants {wait.disk} of broker {wait.broker} drained no more", wait)
+            self.say(f"withdraws the request to drain {wait.disk} of broker {wait.broker}", wait)
             self.world.ask_for(wait.broker, wait.disk, None)
 
     def put_back(self, wait: Wait) -> None:
-        """Bring the disk back that belongs into the slot; only if it is lost, a new one."""
+        """Put the slot's original disk back; a new one only if it is lost."""
         slot = self.slot(wait)
         broker = (
             self.world.api.get("KafkaBroker", names.broker_name(SAMPLE, wait.broker))
@@ -195,19 +195,19 @@ class Person:
         self.replace_disk(wait)
 
     def _controller_disk(self, node_id: int) -> str | None:
-        """The directory id that a controller's claim carries."""
+        """The directory id on a controller's claim."""
         claim = self.world.api.get("PersistentVolumeClaim", names.claim_name(SAMPLE, node_id, "metadata"))
         notes = ((claim or {}).get("metadata") or {}).get("annotations") or {}
         return notes.get(names.ANN_DIRECTORY_ID)
 
     def _remount(self, slot: Any, wait: Wait) -> None:
-        """Mount a read-only disk read-write again: every record on it can be read, so it is not lost."""
+        """Remount a read-only disk read-write: every record on it can be read, so it is not lost."""
         slot.fs.state = "well"
         self.say(f"mounts {slot.fs.disk} in {slot.node}{slot.path} read-write again", wait)
         self.world.kafka_disk_changed(slot.fs)
 
     def begin_anew(self, wait: Wait) -> None:
-        """Bring a disk back that was only taken out; where every one is lost, delete the cluster with its claims and apply it again."""
+        """Put a disk back that was only pulled; if all are lost, delete the cluster with its claims and apply it again."""
         world = self.world
         held = [
             (int(broker["spec"]["id"]), disk["name"], disk["directoryId"])
@@ -221,7 +221,7 @@ class Person:
         live = world.cluster()
         if alive or live is None or live["metadata"].get("deletionTimestamp") or not world.trouble_over:
             return
-        self.say("deletes the cluster with its claims, to begin anew", wait)
+        self.say("deletes the cluster with its claims, to recreate it", wait)
         for broker, _, directory in held:
             world.accept(broker, directory, "all of it")
         spec = live["spec"]
@@ -238,7 +238,7 @@ class Person:
             self.world.api.remove(pod)
 
     def disk_or_pod(self, wait: Wait) -> None:
-        """As the message says: a disk is put right, or the pod made anew."""
+        """Follow the message: repair a disk, or recreate the pod."""
         text = wait.message + wait.unblocked_by
         if "delete the pod" in text:
             self.put_back(wait)
@@ -247,22 +247,22 @@ class Person:
             self.put_back(wait)
 
     def node_back(self, wait: Wait) -> None:
-        """Switch nodes on that are off."""
+        """Power on nodes that are off."""
         for node in self.world.kubelets.nodes.values():
             if not node.up and not node.gone and self.world.trouble_over:
-                self.say(f"switches {node.name} on", wait)
+                self.say(f"powers {node.name} on", wait)
                 self.world.power_on(node)
 
     def start_broker(self, wait: Wait) -> None:
-        """Take `spec.stopped` back."""
+        """Reset `spec.maintenance.stopped`."""
         for broker in self.world.api.all("KafkaBroker"):
             if (broker["spec"].get("maintenance") or {}).get("stopped") and self.world.trouble_over:
-                self.say(f"takes spec.stopped of {broker['metadata']['name']} back", wait)
+                self.say(f"resets spec.maintenance.stopped of {broker['metadata']['name']}", wait)
                 self.world.api.change(broker, {"spec": {"maintenance": {"stopped": False}}}, manager="person")
         self.node_back(wait)
 
     def cancel_reassignment(self, wait: Wait) -> None:
-        """What kafka-reassign-partitions.sh --cancel does with the file that the way out has, and Admin with the partitions that it names."""
+        """Like kafka-reassign-partitions.sh --cancel with the file in the entry, and Admin with the partitions that it names."""
         asked: set[tuple[str, int]] = set()
         if found := re.search(r"--reassignment-json-file FILE, with (\{.*\}) in FILE", wait.unblocked_by):
             asked |= {(p["topic"], int(p["partition"])) for p in json.loads(found[1])["partitions"]}
@@ -276,7 +276,7 @@ class Person:
             self.world.ask_kafka("alter_partition_reassignments", assignments=moving)
 
     def add_room(self, wait: Wait) -> None:
-        """Free space, or a further disk for every broker, or a further broker."""
+        """Free space, or add a disk to every broker, or a broker."""
         freed = False
         for node in self.world.kubelets.nodes.values():
             for slot in node.slots.values():
@@ -299,7 +299,7 @@ class Person:
         self._more_brokers(wait)
 
     def free_space(self, wait: Wait) -> None:
-        """Make room on the disks of a broker that are full; a wait that says nothing of a full disk needs nothing."""
+        """Free space on the full disks of a broker; nothing if the entry does not mention a full disk."""
         if "full" in wait.message and wait.broker is not None and self.world.trouble_over:
             self._more_room(wait, self._slots_of(wait.broker))
 
@@ -310,7 +310,7 @@ class Person:
         return [slot for slot in slots if slot is not None]
 
     def _more_room(self, wait: Wait, slots: Iterable[Any]) -> None:
-        """Remove files that are not Kafka's from full disks; where there are none, enlarge the file system."""
+        """Remove other files from full disks; if there are none, enlarge the file system."""
         for slot in slots:
             fs = slot.fs
             if fs is None or fs.state != "well" or fs.used < NEARLY_FULL * fs.capacity:
@@ -323,7 +323,7 @@ class Person:
                 self.say(f"enlarges the file system of {slot.node}{slot.path}", wait)
 
     def other_broker(self, wait: Wait) -> None:
-        """A further broker, to which what cannot go to another disk of its own broker goes."""
+        """Add a broker that can take replicas for which their own broker has no other disk."""
         since = self.world.told.get((wait.action, wait.object, wait.reason), self.world.kernel.now)
         if self.world.trouble_over and self.world.kernel.now - since > 600.0:
             self._more_brokers(wait)
@@ -347,7 +347,7 @@ class Person:
         )
 
     def put_right(self, wait: Wait) -> None:
-        """Put right what the message names: a disk that cannot be looked at is replaced, and the pod made anew."""
+        """Repair what the message names: replace a disk that cannot be inspected, and recreate the pod."""
         found = re.search(r"disks/(disk\d+)|/(metadata)'", wait.message)
         if found and self.world.trouble_over:
             disk = found[1] or found[2]
@@ -357,7 +357,7 @@ class Person:
             self.delete_pod(wait)
 
     def claim_back(self, wait: Wait) -> None:
-        """Put the claim back, as a backup has it, for the volume that the message names or whose disk has the directory id in it."""
+        """Restore the claim from a backup, for the volume that the message names or whose disk has the directory id in it."""
         found = re.search(rf"data-disk\d+-{SAMPLE}-\d+", wait.message)
         before = self.world.claims.get(found[0]) if found else None
         if (
@@ -373,7 +373,7 @@ class Person:
             named = re.search(rf"\b{re.escape(name)}\b", wait.message)
             if not named and not (alive and name == before["spec"]["volumeName"]):
                 continue
-            self.say(f"puts claim {found[0]} back for volume {name}", wait)
+            self.say(f"restores claim {found[0]} for volume {name}", wait)
             meta = {
                 k: before["metadata"][k]
                 for k in ("name", "namespace", "labels", "annotations")
@@ -431,13 +431,13 @@ class Person:
         self.world.kernel.call_later(EVERY, down)
 
     def let_go(self, wait: Wait) -> None:
-        """Give one of the brokers that wait for each other the word that the entry has; or restart it, where that is what it says."""
+        """Set the token in the entry for one of the brokers that wait for each other; or restart it, if the entry says so."""
         found = re.search(r"patch kafkabroker (\S+) --type merge -p '([^']+)'", wait.unblocked_by)
         broker = self.world.api.get("KafkaBroker", found[1]) if found else None
         if found is None or broker is None:
             self.restart_named(wait)
         elif self.world.trouble_over:
-            self.say(f"lets {found[1]} go: {found[2]}", wait)
+            self.say(f"allows the restart of {found[1]}: {found[2]}", wait)
             pod = self.world.api.get("Pod", found[1])
             self.world.let_go.add(pod["metadata"]["uid"] if pod is not None else "")
             self.world.api.change(broker, json.loads(found[2]), manager="person")
@@ -459,7 +459,7 @@ class Person:
         self.world.more_nodes(1, zone_of=wait.message)
 
     def add_volumes(self, wait: Wait) -> None:
-        """A volume more on each node."""
+        """Add a volume to each node."""
         self.say("adds a disk to each node", wait)
         self.world.more_slots(1)
 
@@ -480,7 +480,7 @@ class Person:
         self.world.asked = spec
 
     def keep_more(self, wait: Wait) -> None:
-        """Set the number of brokers, or of disks, back."""
+        """Restore the number of brokers, or of disks."""
         before = cluster(self.world.variety)["spec"]["brokerPools"][0]
 
         def change(spec: Json) -> None:
@@ -493,7 +493,7 @@ class Person:
         self._edit(wait, "as many brokers and disks as before", change)
 
     def pool_back(self, wait: Wait) -> None:
-        """Put the pool back by its name."""
+        """Put the pool back under its name."""
         held = [b["spec"]["pool"] for b in self.world.api.all("KafkaBroker")]
         claimed = [
             (c["metadata"].get("annotations") or {}).get(names.ANN_POOL)
@@ -503,11 +503,11 @@ class Person:
         self._edit(wait, f"pool {name} again", lambda spec: spec["brokerPools"][0].update(name=name))
 
     def config_back(self, wait: Wait) -> None:
-        """Correct the setting that is refused."""
+        """Correct the rejected setting."""
         self._edit(wait, "without config", lambda spec: spec.update(config={}))
 
     def settings_back(self, wait: Wait) -> None:
-        """Take out the setting that Kafka would not take, wherever it stands."""
+        """Remove the setting that Kafka rejects, wherever it is set."""
         key = wait.object.rsplit("/", 1)[-1]
 
         def change(spec: Json) -> None:
@@ -517,18 +517,18 @@ class Person:
         self._edit(wait, f"without {key}", change)
 
     def accept_again(self, wait: Wait) -> None:
-        """Copy the acceptance anew, from the message."""
+        """Copy the current token from the message."""
         found = re.search(r"write ([A-Za-z0-9_-]{22}:[0-9a-f]+)", wait.unblocked_by)
         if found and wait.broker is not None and wait.disk:
             self.accept(names.broker_name(SAMPLE, wait.broker), wait.disk, found[1])
 
     def accept_anew(self, wait: Wait) -> None:
-        """Take a used-up acceptance back; it is written again, by what DataAtRisk says, once no record of it is left."""
+        """Remove a used-up token; it is set again, as DataAtRisk says, once there is no record of it."""
         if wait.broker is not None and wait.disk:
             self.world.accept_loss(wait.broker, wait.disk, None)
 
     def accept(self, name: str, disk: str, word: str) -> None:
-        """Give up exactly what is named, if its disk is truly lost; a disk that is not is brought back."""
+        """Accept exactly the named loss, if the disk is permanently lost; otherwise put the disk back."""
         broker = self.world.api.get("KafkaBroker", name)
         if broker is None:
             return
@@ -547,7 +547,7 @@ class Person:
         self.world.accept_loss(number, disk, word)
 
     def _at_risk(self, live: Json) -> None:
-        """The way out of the condition DataAtRisk."""
+        """Follow the condition DataAtRisk."""
         found = next(
             (c for c in (live.get("status") or {}).get("conditions") or () if c["type"] == "DataAtRisk"), None
         )
@@ -560,14 +560,14 @@ class Person:
                 self.accept(name, disk, word)
 
     def _node_gone(self) -> None:
-        """Switch on what is off, once the troubles are over, whoever complains."""
+        """Power on everything that is off, when the faults are over."""
         if self.world.trouble_over:
             for node in self.world.kubelets.nodes.values():
                 if not node.up and not node.gone:
                     self.world.power_on(node)
 
     def node_is_gone(self, wait: Wait) -> None:
-        """Agree that the node is gone, if it is."""
+        """Accept the loss of the node, if it is lost."""
         broker = (
             self.world.api.get("KafkaBroker", names.broker_name(SAMPLE, wait.broker))
             if wait.broker is not None
@@ -577,16 +577,16 @@ class Person:
             return
         node = self.world.kubelets.nodes.get(broker["spec"].get("node") or "")
         if node is not None and node.gone and not (broker["spec"].get("acceptDataLoss") or {}).get("node"):
-            self.say(f"agrees that {node.name} is gone", wait)
+            self.say(f"accepts the loss of {node.name}", wait)
             self.world.api.change(broker, {"spec": {"acceptDataLoss": {"node": node.name}}}, manager="person")
 
     def untaint(self, wait: Wait) -> None:
-        """Take the taint off a node that answers."""
+        """Remove the taint from a node that answers."""
         for node in self.world.api.all("Node"):
             self.world.api.change(node, {"spec": {"taints": None}}, manager="person")
 
     def claim_away(self, wait: Wait) -> None:
-        """Delete a claim that stands in the way and whose data nobody needs."""
+        """Delete a claim that is in the way and whose data is not needed."""
         claim = self.world.api.get("PersistentVolumeClaim", wait.parts[-1])
         if claim is not None:
             self.say(f"deletes claim {wait.parts[-1]}", wait)
@@ -594,7 +594,7 @@ class Person:
             self.world.api.remove(claim)
 
     def claim_annotation(self, wait: Wait) -> None:
-        """Restore the directory id on a claim: as it is on record."""
+        """Restore the recorded directory id on a claim."""
         name = wait.parts[1]
         claim = self.world.api.get("PersistentVolumeClaim", name)
         found = re.search(r"on record for this disk is (\S+)\.", wait.message)
@@ -608,7 +608,7 @@ class Person:
         """Restore the identity record, from a backup or from the claims."""
         found = self.world.api.get("ConfigMap", names.identity_map(SAMPLE))
         if found is not None and "Unreadable" in wait.reason:
-            self.say("deletes the identity record: it is made again from the claims", wait)
+            self.say("deletes the identity record: Spindle recreates it from the claims", wait)
             self.world.api.remove(found)
 
     def journal_away(self, wait: Wait) -> None:
@@ -620,17 +620,17 @@ class Person:
             self.world.api.remove(found)
 
     def all_pods_again(self, wait: Wait) -> None:
-        """Delete all pods at once: they come back with certificates of one authority."""
+        """Delete all pods at once: they come back with certificates of one CA."""
         self.say("deletes all pods", wait)
         for pod in self.world.api.all("Pod"):
             if pod["metadata"]["name"].startswith(f"{SAMPLE}-"):
                 self.world.api.remove(pod)
 
     def ca_back(self, wait: Wait) -> None:
-        """Restore the authority's Secret from a backup; without one, renew everything."""
+        """Restore the CA's Secret from a backup; without one, renew everything."""
         secret = self.world.secrets.get(names.ca_secret(SAMPLE))
         if secret is not None and self.world.api.get("Secret", names.ca_secret(SAMPLE)) is None:
-            self.say("restores the Secret of the authority", wait)
+            self.say("restores the Secret of the CA", wait)
             meta = {
                 k: v
                 for k, v in secret["metadata"].items()
@@ -642,19 +642,19 @@ class Person:
             self.world.api.put({**secret, "metadata": meta})
 
     def rebalance(self, wait: Wait) -> None:
-        """`spindle rebalance run`, and approve it: the job is no part of this world, so its outcome is brought about."""
+        """`spindle rebalance run`, and approve it: the job is not simulated, so its effect is applied."""
         self.say("runs a rebalance and approves it", wait)
         self.world.rebalance()
 
     def unmark(self, wait: Wait) -> None:
-        """Delete a setting that somebody made by hand."""
+        """Delete a setting that a user made by hand."""
         self.world.clear_settings()
 
     def topic_settings(self, wait: Wait) -> None:
-        """Nothing here: topics' own troubles are Kafka's to mend."""
+        """Nothing: problems of topics are not simulated."""
 
     def relabel(self, wait: Wait) -> None:
-        """Put the nodes' zone labels back."""
+        """Restore the nodes' zone labels."""
         for node in self.world.kubelets.nodes.values():
             live = self.world.api.get("Node", node.name)
             if live is not None:
@@ -662,16 +662,16 @@ class Person:
                 self.world.api.change(live, {"metadata": {"labels": labels}}, manager="person")
 
     def as_it_should_be(self, wait: Wait) -> None:
-        """Say of what Kafka shows that it is as it should be."""
+        """Confirm that the current state of Kafka is as intended."""
         found = self.world.api.get("ConfigMap", wait.parts[1])
         if found is not None:
-            self.say("takes the note off the record of moves", wait)
+            self.say("removes the annotation from the journal of moves", wait)
             self.world.api.change(
                 found, {"metadata": {"annotations": {names.ANN_LOST: None}}}, manager="person"
             )
 
     def delete_object(self, wait: Wait) -> None:
-        """Delete what nobody needs."""
+        """Delete what is not needed."""
         kind, name = wait.parts[0], wait.parts[1]
         found = self.world.api.get(kind, name)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Plots as JSON: what a kept life is."""
+"""Plots as JSON: the format of kept runs."""
 
 import json
 from dataclasses import asdict
@@ -13,7 +13,7 @@ KEPT = Path(__file__).parent / "kept"
 
 
 def render(plot: Plot, **about: Any) -> str:
-    """As text; ``about`` says what the life is kept for."""
+    """As text; ``about`` says what the run is kept for."""
     document = {
         **about,
         "seed": plot.seed,
@@ -27,7 +27,7 @@ def render(plot: Plot, **about: Any) -> str:
 
 
 def parse(text: str) -> Plot:
-    """From text."""
+    """Parse the text."""
     document = json.loads(text)
     variety = document["variety"]
     made = Variety(

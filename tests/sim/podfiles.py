@@ -1,4 +1,4 @@
-"""A pod's files, and preflight running on them as itself: its own code, with paths that lead into the simulated disks."""
+"""A pod's files, and preflight on them: its real code, with paths that lead to the simulated disks."""
 
 import contextlib
 import errno
@@ -27,20 +27,20 @@ _META = ("cluster.id", "node.id", "directory.id")
 
 
 class AsleepError(BaseException):
-    """Preflight sleeps, or waits for a disk that hangs: it is to be run again later."""
+    """Preflight sleeps, or waits for a hung disk: it is run again later."""
 
 
 class HungError(BaseException):
-    """A read or write that does not come back."""
+    """A read or write that does not return."""
 
 
 @dataclass
 class PodFiles:
-    """What one pod's containers see.
+    """The files of one pod's containers.
 
     Attributes:
-        disks: path of a mount → the file system that was mounted there when the pod began; None for the empty folder of a slot whose disk
-            is not there.
+        disks: mount point → the file system that was mounted there at the pod's start; None for the empty folder of a slot without
+            a disk.
         files: every other file by its path.
     """
 
@@ -52,7 +52,7 @@ class PodFiles:
     current: ClassVar["PodFiles"]
 
     def at(self, path: str) -> tuple[FileSystem | None, str] | None:
-        """The disk that a path lies on, and the path below its root; None if it is on none."""
+        """The disk of a path, and the path below its root; None if it is on none."""
         for mount, fs in self.disks.items():
             if path == mount or path.startswith(mount + "/"):
                 return fs, path[len(mount) + 1 :]
@@ -60,7 +60,7 @@ class PodFiles:
 
 
 class VPath:
-    """As much of a path as preflight uses."""
+    """The part of a path's interface that preflight uses."""
 
     def __init__(self, *parts: Any) -> None:
         self.text = "/".join(str(part) for part in parts)
@@ -115,7 +115,7 @@ class VPath:
         files.pop(key, None)
 
     def rename(self, other: "VPath") -> None:
-        """A partition's folder that is set aside as a stray."""
+        """Rename a partition's directory to a stray one."""
         held = PodFiles.current.at(self.text)
         assert held is not None
         fs, below = held
@@ -155,7 +155,7 @@ def _read(path: str) -> str | None:
 
 
 def disk_text(fs: FileSystem, below: str) -> str | None:
-    """A small file of a disk; None if it is not there."""
+    """A small file of a disk; None if it does not exist."""
     if below == names.IDENTITY_FILE:
         return None if fs.identity is None else json.dumps(fs.identity)
     if below == "log/meta.properties":
@@ -172,7 +172,7 @@ def _write(path: str, text: str) -> None:
         return
     fs, below = held
     if fs is None:
-        PodFiles.current.files[path] = text  # into the node's own root file system
+        PodFiles.current.files[path] = text  # to the node's own root file system
         return
     _may_write(fs)
     if below == names.IDENTITY_FILE:
@@ -196,7 +196,7 @@ def _may_write(fs: FileSystem) -> None:
 
 
 def found(fs: FileSystem | None) -> Found:
-    """What a whole look at a mounted disk finds."""
+    """The result of inspecting a mounted disk."""
     if fs is None:
         return Found(mounted=False)
     if fs.state == "dead":
@@ -242,7 +242,7 @@ def _look_at_all(layout: Layout, disks: list[facts.Expected], *, probe: bool, **
 
 
 def folder_of(key: tuple[str, int]) -> str:
-    """The folder of a partition."""
+    """The directory of a partition."""
     return f"{key[0]}-{key[1]}"
 
 
@@ -297,7 +297,7 @@ def _inside(files: PodFiles, uid: str, skew: float) -> Iterator[None]:
 
 
 class _Volume:
-    """As `spindle_agent.volume`: descriptors are paths here."""
+    """Like `spindle_agent.volume`: descriptors are paths here."""
 
     @staticmethod
     @contextlib.contextmanager
@@ -328,7 +328,7 @@ class _Volume:
 
 
 class _Os:
-    """As much of ``os`` as preflight uses on a volume."""
+    """The part of ``os`` that preflight uses on a volume."""
 
     @staticmethod
     def urandom(count: int) -> bytes:
@@ -348,7 +348,7 @@ class _Os:
 
 
 def patches() -> list[tuple[Any, str, Any]]:
-    """What of preflight's edge is replaced: (module, name, by what)."""
+    """Replacements in preflight's edge: (module, name, by what)."""
     wanted = [
         (preflight, "Path", VPath),
         (inputs, "Path", VPath),
@@ -376,7 +376,7 @@ def run(files: PodFiles, command: str, uid: str = "", skew: float = 0.0) -> int 
         files: of the pod.
         command: of the container.
         uid: of the pod.
-        skew: seconds by which the clock of its node is ahead.
+        skew: seconds by which the node's clock is ahead.
     """
     with _inside(files, uid, skew):
         try:
@@ -386,7 +386,7 @@ def run(files: PodFiles, command: str, uid: str = "", skew: float = 0.0) -> int 
 
 
 def mounts_of(pod: Mapping[str, Any]) -> dict[str, str]:
-    """Path of a mount in Kafka's container → claim, of a pod's disks."""
+    """Mount point in Kafka's container → claim, of a pod's disks."""
     claims = {
         volume["name"]: volume["persistentVolumeClaim"]["claimName"]
         for volume in pod["spec"].get("volumes") or ()
@@ -400,7 +400,7 @@ def mounts_of(pod: Mapping[str, Any]) -> dict[str, str]:
 
 
 def checked_start(files: PodFiles) -> str:
-    """What ``start.sh`` refuses at each start of Kafka's container; empty if nothing."""
+    """Why ``start.sh`` refuses a start of Kafka's container; empty if it does not."""
     entries = json.loads(files.files.get(f"{names.HANDOVER_DIR}/disks.list", "[]"))
     for mode, mount, _, directory in entries:
         fs = files.disks.get(mount)

@@ -1,4 +1,4 @@
-"""What must hold, judged from Kafka's ledger, the disks and the API server's contents. Nothing here asks `spindle` what is safe."""
+"""Rules that must hold, judged from acknowledged records, disks and the API server's objects. `spindle` is never asked what is safe."""
 
 from typing import Any
 
@@ -13,12 +13,10 @@ _BROKER_ROLE = "broker"
 _NODE_ID = "spindle.dev/node-id"
 _ROLE = "spindle.dev/role"
 _DIRECTORY = "spindle.dev/directory-id"
-AT_ONCE = (
-    10.0  # seconds within which disks of several machines have to stop answering, to be surely one trouble
-)
-SHORT = 40.0  # seconds for which such a trouble is surely not the disks' own
-SILENT = 420.0  # seconds for which something may be amiss without a word or an action
-# Remarks about how a cluster stands that nobody has to do anything about.
+AT_ONCE = 10.0  # seconds within which disks of several machines must stop answering to be certainly one fault
+SHORT = 40.0  # seconds for which such a fault is certainly not caused by the disks
+SILENT = 420.0  # seconds for which the cluster may deviate from the spec without an entry in status.waiting or an action
+# Entries about the state of a cluster that need no action.
 STANDING = frozenset(
     {
         "SingleZone",
@@ -38,7 +36,7 @@ _THROTTLES = (
 
 
 class Judge:
-    """Looks on, and collects what broke a rule."""
+    """Observes the run, and collects violated rules."""
 
     def __init__(self, world: Any) -> None:
         self.world = world
@@ -54,7 +52,7 @@ class Judge:
         self.more = MoreRules(self)
 
     def breaks(self, rule: str, what: str) -> None:
-        """Something broke a rule."""
+        """Record a violation."""
         text = f"({rule}) {what}"
         if text not in self._told:
             self._told.add(text)
@@ -64,7 +62,7 @@ class Judge:
     # -- each pass and each minute
 
     def planned(self, snapshot: Any, made: Any) -> None:
-        """A pass was decided."""
+        """Called after a pass was planned."""
         if made.actions:
             self.acted_at = self.world.kernel.now
 
@@ -82,7 +80,7 @@ class Judge:
         if any(o.leading for o in world.operators) and not world.api.away and not self._waits():
             quiet = min(now - self._amiss_since, now - self.acted_at, now - world.disturbed_at)
             if quiet > SILENT and not self._moving():
-                self.breaks("c", f"for {SILENT:.0f} s nobody acts and nothing waits, although {amiss[0]}")
+                self.breaks("c", f"for {SILENT:.0f} s nothing happens and nothing waits, although {amiss[0]}")
 
     def _losses(self) -> None:
         for loss in self.world.kafka.ledger.lost():
@@ -97,7 +95,7 @@ class Judge:
     def _moving(self) -> bool:
         return bool(self.world.truth("reassignments"))
 
-    # -- single deeds
+    # -- single actions
 
     def _changed(self, event: str, kind: str, obj: Json) -> None:
         if kind == "PersistentVolumeClaim" and event == "DELETED":
@@ -106,15 +104,15 @@ class Judge:
             self._started_in_vain(obj)
 
     def _started_in_vain(self, pod: Json) -> None:
-        """No node is started with a setting that its Kafka refuses: that is said before anything is done."""
+        """No node starts with a setting that its Kafka rejects: that is reported before any action."""
         for container in (pod.get("status") or {}).get("containerStatuses") or ():
             over = (container.get("lastState") or {}).get("terminated") or {}
             if "ConfigException" in str(over.get("message")):
                 name = pod["metadata"]["name"]
-                self.breaks("config", f"{name} was started with a setting that Kafka refuses")
+                self.breaks("config", f"{name} was started with a setting that Kafka rejects")
 
     def _claim_gone(self, claim: Json) -> None:
-        """Rule 5: no claim goes by our hand with replicas on its disk."""
+        """Rule 5: Spindle deletes no claim with replicas on its disk."""
         name = claim["metadata"]["name"]
         if name in self.world.deleted_by_people or not (claim["metadata"].get("labels") or {}).get(
             "spindle.dev/cluster"
@@ -128,22 +126,24 @@ class Judge:
                 if not self.world.is_given_up(broker, directory, key):
                     self.breaks(
                         "f5",
-                        f"claim {name} goes while {p['topic'][:20]}-{p['partition']} is assigned to its disk",
+                        f"claim {name} is deleted while {p['topic'][:20]}-{p['partition']} is assigned to its disk",
                     )
 
     def _reassigned(self, part: Part, target: list[int]) -> None:
-        """Rules 1 and 6: one replica at a time comes or goes, and none comes empty where it may lead."""
+        """Rules 1 and 6: one replica at a time is added or removed, and no empty one is added where it may lead."""
         self.more.reassigned(part, target)
         coming = [b for b in target if b not in part.replicas]
         going = [b for b in part.replicas if b not in target]
         name = f"{part.topic[:20]}-{part.index}"
         if part.reassigned:
-            return  # somebody else may have had it changed since Spindle looked
+            return  # another client may have changed it since Spindle observed it
         if len(coming) > 1 or len(going) > 1:
-            self.breaks("f6", f"{name} goes from {part.replicas} to {target} at once")
+            self.breaks("f6", f"{name} is reassigned from {part.replicas} to {target} at once")
         for broker in coming:
             if broker in part.isr or broker in part.elr:
-                self.breaks("f1", f"an empty replica of {name} comes to broker {broker}, which may lead it")
+                self.breaks(
+                    "f1", f"an empty replica of {name} is added to broker {broker}, which may lead it"
+                )
 
     def _forgotten(self, broker: int) -> None:
         """Rule 5: no broker is unregistered that runs or holds replicas."""
@@ -152,10 +152,10 @@ class Judge:
         for p in self.world.truth("partitions"):
             if broker in (*p["replicas"], *p["isr"], *p["elr"]):
                 where = f"{p['topic'][:20]}-{p['partition']}"
-                self.breaks("f5", f"{where} stands on broker {broker}, which is unregistered")
+                self.breaks("f5", f"{where} is on broker {broker}, which is unregistered")
 
     def _going_down(self, pod: Json, who: str, how: str) -> None:
-        """Rule 2, and (b): nobody is taken down by our hand below the minimum."""
+        """Rule 2, and (b): Spindle takes no broker down if a partition would fall below min.insync.replicas."""
         labels = pod["metadata"].get("labels") or {}
         if (
             who != "spindle-operator"
@@ -168,13 +168,13 @@ class Judge:
             return
         cluster = self.world.cluster()
         if cluster is None or cluster["metadata"].get("deletionTimestamp"):
-            return  # a person wants all of it to go
+            return  # the user wants all of it to be deleted
         broker = int(labels[_NODE_ID])
         leading = [o for o in self.world.operators if o.leading]
         if leading and not any(self.world.net.linked(o.name, "kafka") for o in leading):
             self.breaks(
                 "f8",
-                f"{how} of broker {broker}, whose Kafka runs, while the operator cannot ask Kafka at all",
+                f"{how} of broker {broker}, whose Kafka runs, while the operator cannot query Kafka at all",
             )
         self.more.taken_down(pod, run, broker, how)
         self._alone(run, broker, how)
@@ -187,16 +187,16 @@ class Judge:
                 self._stays_writable(p, broker, how, hung=bool(sick))
 
     def _stays_led(self, p: Any, broker: int, how: str) -> None:
-        """Where a person lets a broker go, writes may be refused for a while; what only it has in sync is another matter."""
+        """If a user allows a broker's restart, writes may be rejected for a while, but every partition must keep a leader."""
         others = [b for b in p["isr"] if b != broker and self.world.answers(b)]
         if p["leader"] == broker and p["rf"] > 1 and not others:
             self.breaks(
                 "b",
-                f"{how} of broker {broker}, the only one in sync of {p['topic'][:20]}-{p['partition']}, by a person's word",
+                f"{how} of broker {broker}, the only in-sync replica of {p['topic'][:20]}-{p['partition']}, with a user's permission",
             )
 
     def _alone(self, run: Any, broker: int, how: str) -> None:
-        """Nobody stops the only in-sync replica of a partition that is being served."""
+        """The only in-sync replica of a partition that is being served is not stopped."""
         for p in self.world.truth("partitions"):
             if p["isr"] != [broker] or p["leader"] != broker or p["rf"] < 2:
                 continue
@@ -209,11 +209,11 @@ class Judge:
                 None,
             )
             if held is not None and held.state == "slow" and p["min_isr"] < 2:
-                text = f"{how} of broker {broker}, the only one in sync of {p['topic'][:20]}-{p['partition']}, whose disk is slow and answers"
+                text = f"{how} of broker {broker}, the only in-sync replica of {p['topic'][:20]}-{p['partition']}, whose disk is slow and answers"
                 self.breaks("b", text)
 
     def _stalled_together(self, run: Any, broker: int, how: str) -> None:
-        """Nobody is stopped for a disk that hangs since the moment when one of another machine began to."""
+        """No broker is stopped for a disk that started to hang at the same time as a disk of another machine."""
         now = self.world.kernel.now
 
         def young(fs: Any) -> bool:
@@ -229,7 +229,7 @@ class Judge:
         for fs in mine:
             others = [other for other in elsewhere if abs(other.hangs_since - fs.hangs_since) <= AT_ONCE]
             if others:
-                text = f"{how} of broker {broker} for {fs.disk}, which hangs for {now - fs.hangs_since:.0f} s, as does {others[0].disk} of another machine"
+                text = f"{how} of broker {broker} for {fs.disk}, which has been hanging for {now - fs.hangs_since:.0f} s, like {others[0].disk} of another machine"
                 self.breaks("f9", text)
 
     def _stays_writable(self, p: Any, broker: int, how: str, *, hung: bool) -> None:
@@ -275,22 +275,22 @@ class Judge:
                 )
 
     def left(self, broker: int, disk: str) -> None:
-        """(e): a disk that was to leave a broker has left it by now, whatever is made on that broker."""
+        """(e): a disk that should leave a broker has left it by now, whatever is created on that broker."""
         wanted = f"data-{disk}-{SAMPLE}-{broker}"
         for pod in self.world.api.all("Pod"):
             if wanted in claims_of(pod):
                 self.breaks(
-                    "e", f"{disk} is to leave broker {broker}, and {pod['metadata']['name']} still has it"
+                    "e", f"{disk} should leave broker {broker}, and {pod['metadata']['name']} still has it"
                 )
 
-    # -- how it stands
+    # -- state of the cluster
 
     def amiss(self) -> list[str]:
-        """What is not as asked for."""
+        """Deviations from the desired state."""
         world = self.world
         live = world.cluster()
         if live is None:
-            return ["the KafkaCluster is not there"]
+            return ["the KafkaCluster does not exist"]
         found = []
         pool = live["spec"]["brokerPools"][0]
         pods = {
@@ -318,7 +318,7 @@ class Judge:
         return found
 
     def _stopped(self) -> set[int]:
-        """Brokers that a person wants down: that they are in sync of nothing is as asked for."""
+        """Brokers that a user stopped: that they are in no ISR is as desired."""
         return {
             int(b["spec"]["id"])
             for b in self.world.api.all("KafkaBroker")
@@ -326,7 +326,7 @@ class Judge:
         }
 
     def _drained(self) -> dict[int, int]:
-        """Broker → disks that a person wished empty and that have left it."""
+        """Broker → disks that a user requested to drain and that have left it."""
         found = {}
         for broker in self.world.api.all("KafkaBroker"):
             wanted = {
@@ -343,9 +343,9 @@ class Judge:
         return found
 
     def _hanging(self) -> list[str]:
-        """Kafka does not notice a disk that hangs: its broker goes on to lead what nobody can write."""
+        """Kafka does not notice a hung disk: its broker stays leader of partitions that cannot be written."""
         return [
-            f"{run.name} runs on a disk that hangs"
+            f"{run.name} runs on a hung disk"
             for run in self.world.kubelets.runs.values()
             if run.kafka and any(fs is not None and fs.state == "hung" for fs in run.files.disks.values())
         ]
@@ -363,11 +363,11 @@ class Judge:
                 found.append(f"{name} has {len(p['replicas'])} replicas, not {p['rf']}")
             on = {racks.get(b) for b in p["replicas"]}
             if len(on) < min(len(p["replicas"]), len(set(racks.values()))) and not p.get("reassigned"):
-                found.append(f"{name} stands on {len(on)} racks")
+                found.append(f"{name} is on {len(on)} racks")
         return found
 
     def unwell(self) -> list[str]:
-        """What is amiss, or still waits, or is in flight."""
+        """Deviations, waits, and actions in progress."""
         found = self.amiss()
         live = self.world.cluster()
         if live is None:
@@ -381,11 +381,11 @@ class Judge:
                     f"{what} is {conditions.get(what, {}).get('status')}: {conditions.get(what, {}).get('message', '')[:200]}"
                 )
         if self._moving():
-            found.append("replicas are moving")
+            found.append("replicas are being moved")
         return found
 
     def end(self) -> None:
-        """(d), (e) and rule 10: nothing is left that should not be."""
+        """(d), (e) and rule 10: nothing temporary is left."""
         self.world.kafka.settle()
         self._losses()
         self.more.look()
@@ -397,7 +397,7 @@ class Judge:
                 "status", f"{entry['type']} {entry['status']} {entry['reason']}", entry.get("message", "")
             )
         for what in self.unwell():
-            self.breaks("e", f"long after the last trouble: {what}")
+            self.breaks("e", f"long after the last fault: {what}")
         for where, key, value in self.world.truth("settings"):
             if key in _THROTTLES:
                 self.breaks("f10", f"{key} of {where} is still set: {value[:60]}")

@@ -1,6 +1,6 @@
-"""What must hold about room, deletion, access, bootstrap, lost nodes and other people's objects: rules 4, 11, 12, 13, 14 and 16 of ``docs/safety.md``.
+"""Rules about space, deletion, access, bootstrap, lost nodes and other owners' objects: rules 4, 11, 12, 13, 14 and 16 of ``docs/safety.md``.
 
-Judged from the disks, Kafka's processes and the requests that reach the API server, as `tests.sim.rules`. Nothing here asks `spindle` what is safe.
+Judged from the disks, Kafka's processes and the requests to the API server, like `tests.sim.rules`. `spindle` is never asked what is safe.
 """
 
 from typing import Any
@@ -12,26 +12,24 @@ from tests.sim.variety import SAMPLE
 
 _OURS = frozenset({"spindle-operator", "spindle-agent"})
 _TAINT = "node.kubernetes.io/out-of-service"
-_FULL = 90.0  # percent of a disk above which nothing may come in, where the spec says nothing
-_OLD = 150.0  # seconds for which a look at Kafka, and what was decided by it, may be on its way
+_FULL = 90.0  # percent of a disk above which nothing may be moved in, by default
+_OLD = 150.0  # seconds for which an observation of Kafka, and the resulting actions, may take
 _SUPER = frozenset({"User:spindle-node", "User:spindle-operator"})
 Place = tuple[int, str]  # broker and log dir
 
 
 class MoreRules:
-    """Looks on at single deeds."""
+    """Observes single actions."""
 
     def __init__(self, judge: Any) -> None:
         self._judge, self._world = judge, judge.world
-        self._used: dict[int, list[tuple[float, int]]] = {}  # of a file system: when, bytes
-        self._clusters: set[str] = (
-            set()
-        )  # UIDs of KafkaClusters whose owner asked for the claims to be deleted
+        self._used: dict[int, list[tuple[float, int]]] = {}  # usage of file systems: when, bytes
+        self._clusters: set[str] = set()  # UIDs of KafkaClusters with spec.deleteClaims
         self._born: dict[
             str, dict[str, FileSystem]
-        ] = {}  # cluster id → directory id → what was formatted with it
-        self.strangers: dict[str, str] = {}  # UID of somebody else's object → what it is called
-        self.foreign: list[tuple[FileSystem, str]] = []  # somebody else's disks, and what is on them
+        ] = {}  # cluster id → directory id → the file system that was formatted with it
+        self.strangers: dict[str, str] = {}  # UID of another owner's object → its name
+        self.foreign: list[tuple[FileSystem, str]] = []  # disks of other clusters, and their contents
         world = self._world
         world.api.on_write = self._written
         world.kubelets.on_wipe = self._wiped
@@ -39,7 +37,7 @@ class MoreRules:
         world.kafka.on_copy = self._copied
 
     def look(self) -> None:
-        """Every half minute."""
+        """Called every half minute."""
         now = self._world.kernel.now
         for fs in {id(fs): fs for _, _, fs in self._dirs()}.values():
             held = self._used.setdefault(id(fs), [])
@@ -48,7 +46,8 @@ class MoreRules:
         for fs, before in self.foreign:
             if contents(fs) != before:
                 self._breaks(
-                    16, f"disk {fs.disk} of somebody else was written to: {contents(fs)} instead of {before}"
+                    16,
+                    f"disk {fs.disk} of another cluster was written to: {contents(fs)} instead of {before}",
                 )
 
     def _breaks(self, rule: int, what: str) -> None:
@@ -57,7 +56,7 @@ class MoreRules:
     # -- 4: no overfull target
 
     def reassigned(self, part: Part, target: list[int]) -> None:
-        """A replica is to come to a broker: the dir on which it lands has room for it."""
+        """A replica is added to a broker: its log dir must have space for it."""
         for broker in target:
             process = self._world.kafka.process_of(broker)
             if broker not in part.replicas and process is not None:
@@ -66,7 +65,7 @@ class MoreRules:
                     self._has_room(process, path, part.key)
 
     def _copied(self, process: Process, path: str, key: Key) -> None:
-        """A copy on another dir of its broker begins."""
+        """A copy to another dir of its broker starts."""
         self._has_room(process, path, key)
 
     def _has_room(self, process: Process, path: str, key: Key) -> None:
@@ -77,13 +76,13 @@ class MoreRules:
         used = min([fs.used, *(used for _, used in self._used.get(id(fs), ()))])
         full = used + size + self._under_way((process.broker, path), key)
         most = fs.capacity * self._limit(process.broker) / 100
-        # Producers went on writing since Spindle looked: one record per partition and second is more than any of them writes.
+        # Producers have written since Spindle's observation: no producer writes more than one record per partition and second.
         if full > most + RECORD * 2:
-            text = f"{key[0][:20]}-{key[1]} ({size // RECORD} MB) comes to {path} of broker {process.broker}: {full // RECORD} of {fs.capacity // RECORD} MB with what is under way, {most / RECORD:.0f} allowed"
+            text = f"{key[0][:20]}-{key[1]} ({size // RECORD} MB) is added to {path} of broker {process.broker}: {full // RECORD} of {fs.capacity // RECORD} MB including moves in progress, {most / RECORD:.0f} allowed"
             self._breaks(4, text)
 
     def _under_way(self, place: Place, but: Key) -> int:
-        """Bytes that are still to come to a dir."""
+        """Bytes that moves in progress will still add to a dir."""
         world, more = self._world, 0
         for part in world.kafka.parts.values():
             process = world.kafka.process_of(place[0])
@@ -99,7 +98,7 @@ class MoreRules:
         return more
 
     def _limit(self, broker: int) -> float:
-        """Percent up to which a broker's dirs may be filled, as the spec has it."""
+        """Maximum usage of a broker's dirs in percent, from the spec."""
         live = self._world.cluster() or {"spec": self._world.asked}
         record = self._world.api.get("KafkaBroker", f"{SAMPLE}-broker-{broker}") or {"spec": {}}
         pools = {pool["name"]: pool for pool in live["spec"].get("brokerPools") or ()}
@@ -123,7 +122,8 @@ class MoreRules:
         if fs.meta is None or claim in self._world.deleted_by_people or self._clusters:
             return
         self._breaks(
-            11, f"{fs.disk} is wiped with Kafka's data, since claim {claim} is gone; nobody asked for that"
+            11,
+            f"{fs.disk} is wiped with Kafka's data, because claim {claim} is gone; its deletion was not requested",
         )
 
     # -- 12: no access by default
@@ -133,30 +133,30 @@ class MoreRules:
     ) -> None:
         """Kafka is started."""
         for why in open_doors(props):
-            self._breaks(12, f"node {node_id} lets in whoever comes: {why}")
+            self._breaks(12, f"node {node_id} admits clients without authentication: {why}")
         if birth is not None:
             self._formatted(node_id, *birth)
 
     # -- 13: no second bootstrap
 
     def _formatted(self, node_id: int, cluster_id: str, fs: FileSystem) -> None:
-        """A controller's disk was formatted as that of a voter of the first hour."""
+        """A controller's disk was formatted as that of a voter of the first quorum."""
         others = self._born.keys() - {cluster_id}
         if others and not self._clusters:
             self._breaks(
                 13,
-                f"controller {node_id} is formatted for cluster {cluster_id}, although {min(others)} is there",
+                f"controller {node_id} is formatted for cluster {cluster_id}, although {min(others)} exists",
             )
         known = self._born.setdefault(cluster_id, {})
         directory = (fs.meta or {}).get("directory.id", "")
         if known.setdefault(directory, fs) is not fs:
-            text = f"controller {node_id} is formatted again, on {fs.disk}, as the voter {directory}, which it was on {known[directory].disk}"
+            text = f"controller {node_id} is formatted again, on {fs.disk}, as the voter {directory}, which was on {known[directory].disk}"
             self._breaks(13, text)
 
     # -- the records behind rules 2 and 15
 
     def taken_down(self, pod: Json, run: Any, broker: int, how: str) -> None:
-        """A broker that runs is taken down: that is marked before, and of a disk that hangs it is on record that the broker starts without it."""
+        """A running broker is taken down: that is recorded before, and for a hung disk, that the broker will start without it."""
         marks = ((self._world.cluster() or {}).get("status") or {}).get("takingDown") or ()
         if pod["metadata"]["uid"] not in [mark["uid"] for mark in marks]:
             self._breaks(2, f"{how} of broker {broker} without a mark in status.takingDown")
@@ -174,51 +174,49 @@ class MoreRules:
             and all(modes.get(name) == "Active" for name in hung)
         ):
             self._breaks(
-                15, f"broker {broker} is stopped for {', '.join(hung)}, and is to start with it by its record"
+                15,
+                f"broker {broker} is stopped for {', '.join(hung)}, but its record says that it starts with it",
             )
 
-    # -- 14 and 16: whose object is written, and what is said about a node
+    # -- 14 and 16: owners of written objects, and declarations about nodes
 
     def _written(self, who: str, method: str, before: Json, after: Json | None) -> None:
-        """An object that is there was written or deleted."""
+        """An existing object was written or deleted."""
         if before["kind"] == "KafkaCluster" and (
             before["spec"].get("deleteClaims") and before["metadata"].get("deletionTimestamp")
         ):
             self._clusters.add(before["metadata"]["uid"])
         if who not in _OURS:
             return
-        asks = (
-            before["kind"] == "KafkaRebalance" and method == "PATCH"
-        )  # whoever made it, it names this cluster and is answered
-        if (stranger := self.strangers.get(before["metadata"]["uid"])) is not None and not asks:
-            self._breaks(16, f"{method} of {stranger}, which is somebody else's, by {who}")
+        if (stranger := self.strangers.get(before["metadata"]["uid"])) is not None:
+            self._breaks(16, f"{method} of {stranger}, which belongs to another owner, by {who}")
         if before["kind"] == "KafkaBroker" and after is not None:
             node = before["spec"].get("node")
             if node and after.get("spec", {}).get("node") != node:
                 self._left_node(before, str(node))
 
     def _left_node(self, broker: Json, name: str) -> None:
-        """A broker's record leaves its node behind: the node is gone, somebody said so, and its owner agreed or set a time for it."""
+        """A broker's record gets another node: the old node is lost, that was declared, and its owner agreed or set a time for it."""
         live, machine = self._world.api.get("Node", name), self._world.kubelets.nodes[name]
         what = f"{broker['metadata']['name']} leaves {name}"
         if live is not None and not any(t["key"] == _TAINT for t in live["spec"].get("taints") or ()):
-            self._breaks(14, f"{what}, whose Node is there without the taint")
+            self._breaks(14, f"{what}, whose Node exists without the taint")
         if machine.up and self._world.net.linked(name, "api"):
             self._breaks(14, f"{what}, which runs")
         spec = (self._world.cluster() or {"spec": self._world.asked})["spec"]
         timed = (spec.get("disks") or {}).get("nodeGoneAfterSeconds") is not None
         if not timed and (broker["spec"].get("acceptDataLoss") or {}).get("node") != name:
-            self._breaks(14, f"{what}, and nobody accepted the loss of its disks")
+            self._breaks(14, f"{what}, but the loss of its disks was not accepted")
 
 
 def contents(fs: FileSystem) -> str:
-    """All that is on a disk, but for how full it is."""
+    """Contents of a disk, except its usage."""
     logs = sorted((key, suffix, len(log.entries)) for (key, suffix), log in fs.logs.items())
     return repr((fs.identity, fs.meta, logs, sorted(fs.files.items())))
 
 
 def open_doors(props: dict[str, str]) -> list[str]:
-    """What of a node's configuration lets in whoever comes, or grants what nobody was given."""
+    """Settings of a node's configuration that admit unauthenticated clients, or grant rights to unexpected principals."""
     found = []
     if "StandardAuthorizer" not in props.get("authorizer.class.name", ""):
         found.append("no authorizer")

@@ -1,4 +1,4 @@
-"""A failing life made as small as it still fails: fewer troubles first, then a simpler world."""
+"""Reduces a failing run as long as it still fails: fewer faults first, then a simpler cluster."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,7 +10,7 @@ Fails = Callable[[Plot], bool]
 
 
 def shrunk(plot: Plot, fails: Fails, most: int = 60) -> Plot:
-    """The smallest one found within so many lives that still fails."""
+    """The smallest failing run found within this many runs."""
     left = most
     going = True
     while going and left > 0:

@@ -1,6 +1,7 @@
-"""Certificates that cost nothing: as `spindle_operator.ca`, but a certificate is a line of JSON between the marks of PEM.
+"""Cheap certificates: like `spindle_operator.ca`, but a certificate is a line of JSON between PEM markers.
 
-A life makes some twenty of them and reads them in each look; the real ones would cost more than all decisions together, and no data hangs on them.
+A run creates some twenty of them and parses them in each pass; real ones would cost more than all decisions together, and data does not depend
+on them.
 """
 
 import datetime as dt
@@ -20,7 +21,7 @@ _serial = [0]
 
 
 def reset() -> None:
-    """Begin a life."""
+    """Start of a run."""
     _serial[0] = 0
 
 
@@ -110,7 +111,7 @@ def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
 
 
 def patches() -> list[tuple[Any, str, Any]]:
-    """What of `spindle_operator.ca` is replaced."""
+    """The parts of `spindle_operator.ca` that are replaced."""
     return [
         (ca, name, globals()[name])
         for name in (

@@ -1,4 +1,4 @@
-"""A life told for people."""
+"""The story of a run as text."""
 
 from tests.sim.kernel import Line
 from tests.sim.life import Outcome, describe
@@ -14,21 +14,21 @@ def line(told: Line, *, long: bool = True) -> str:
 
 
 def tell(outcome: Outcome, *, long: bool = True) -> str:
-    """The whole story, ending with the rules that broke."""
+    """The whole story, ending with the violated rules."""
     lines = [f"life {outcome.seed}: {describe(outcome.plot.variety)}"]
     lines += [
         line(each, long=long) for each in outcome.story if not any(word in each.what for word in _QUIET)
     ]
     lines.append(
         f"{outcome.ended_at:.0f} s, {outcome.events} events, {outcome.passes} passes; "
-        + ("nothing broke" if not outcome.broken else f"BROKE {len(outcome.broken)}:")
+        + ("nothing broke" if not outcome.broken else f"FAILED {len(outcome.broken)}:")
     )
     lines += [f"  {each}" for each in outcome.broken]
     return "\n".join(lines)
 
 
 def mark(outcome: Outcome) -> str:
-    """All of a story in one text, to compare two runs bit by bit."""
+    """A complete story as one text, to compare two runs bit by bit."""
     return "\n".join(
         [
             *(f"{each.at!r} {each.who} {each.what} {each.why}" for each in outcome.story),

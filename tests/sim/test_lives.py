@@ -1,4 +1,4 @@
-"""Whole lives: kept ones, the same one twice, and sabotage that must be noticed."""
+"""Whole runs: kept ones, and the same one twice."""
 
 import subprocess
 import sys

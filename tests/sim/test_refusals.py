@@ -1,4 +1,4 @@
-"""What the API server answers where it refuses: an operator sees the same of the simulated one and of one that it reaches by HTTP."""
+"""Error responses of the API server: an operator gets the same ones from the simulated server and over HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -37,7 +37,7 @@ _CASES = [(verb, status) for verb in _ASK for status in REFUSALS[verb]]
 
 @pytest.fixture(autouse=True)
 def _without_pauses() -> Iterator[None]:
-    """Requests that would be tried again are asked once."""
+    """Requests that would be retried are sent once."""
     stamina.set_testing(True, attempts=1)
     yield
     stamina.set_testing(False)

@@ -1,4 +1,4 @@
-"""The parts of the simulated world that are not Kafka, each by itself."""
+"""The parts of the simulation except Kafka, each by itself."""
 
 import ast
 import asyncio
@@ -50,7 +50,7 @@ def _texts() -> frozenset[str]:
     ],
 )  # fmt: skip
 def test_what_the_simulated_person_reads_stands_in_messages(phrase: str) -> None:
-    """`people.py` finds by these phrases what to do: a message that is worded anew needs the same change there."""
+    """`people.py` finds by these phrases what to do: if a message changes, change the phrase there, too."""
     assert any(phrase in text for text in _texts())
 
 
@@ -175,7 +175,7 @@ def _pod(name: str, *, ready: bool) -> dict[str, Any]:
 
 
 def _evict(api: Api, pod: dict[str, Any], **wanted: str) -> int:
-    """Status of the answer to an eviction."""
+    """Status of the response to an eviction."""
     meta = pod["metadata"]
     body = {
         "metadata": {"name": meta["name"]},

@@ -1,4 +1,4 @@
-"""What differs between lives: size, racks, replicas, topics, releases, habits of the machine. All of it from the seed."""
+"""Differences between runs: size, racks, replicas, topics, releases, properties of the machines. All of it from the seed."""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -16,8 +16,8 @@ class Topic:
     """A topic of the load.
 
     Attributes:
-        acks_all: whether its producers ask for all.
-        records: that stand in each partition when the load begins.
+        acks_all: whether its producers use acks=all.
+        records: records in each partition at the start of the load.
     """
 
     name: str
@@ -30,16 +30,16 @@ class Topic:
 
 @dataclass(frozen=True)
 class Variety:
-    """One life's shape.
+    """The shape of one run.
 
     Attributes:
-        racks: sizes of the zones, in nodes.
+        racks: number of nodes of each zone.
         spares: nodes without a broker.
         disks: per broker; each node has ``spare_disks`` more.
-        level: metadata.version; 30 and above knows cordons.
+        level: metadata.version; 30 and above supports cordons.
         page: objects in a page of a list.
-        standby: whether a second operator stands by.
-        skews: clocks that are off, by the index of the node.
+        standby: whether there is a second operator.
+        skews: offsets of clocks, by the index of the node.
     """
 
     brokers: int = 3
@@ -66,7 +66,7 @@ class Variety:
 
 
 def choose(seed: int) -> Variety:
-    """The shape of the life with this seed."""
+    """The shape of the run with this seed."""
     rng = random.Random(seed * 7919 + 17)
     brokers = rng.choice((1, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 9))
     spares = rng.choice((0, 0, 0, 1, 2))
@@ -113,7 +113,7 @@ def small(variety: Variety, **changes: Any) -> Variety:
 
 
 def cluster(variety: Variety, **spec: Any) -> dict[str, Any]:
-    """The KafkaCluster that the person applies."""
+    """The KafkaCluster that the user applies."""
     return {
         "apiVersion": names.API_VERSION,
         "kind": "KafkaCluster",

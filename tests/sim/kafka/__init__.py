@@ -47,7 +47,7 @@ from tests.sim.kernel import Kernel
 
 
 class KafkaSim(Requests):
-    """All of one cluster's Kafka, and the truth about it for who judges."""
+    """The whole Kafka of one cluster, and its true state for the judge."""
 
     def __init__(self, kernel: Kernel, *, elr: bool, metadata_version: int) -> None:
         super().__init__(kernel, elr=elr, metadata_version=metadata_version)
@@ -65,11 +65,11 @@ class KafkaSim(Requests):
         self.acknowledge()
 
     def disk_changed(self, fs: FileSystem) -> None:
-        """A disk's state is another one."""
+        """Called after a disk's state has changed."""
         self.ledger.knows(fs)
 
     def settle(self) -> None:
-        """The end: what leaders hold is all that there is."""
+        """The end of the run: only the leaders' records count."""
         for part in self.parts.values():
             process = self.process_of(part.leader)
             held = process.where(part.key) if process is not None else None
@@ -80,7 +80,7 @@ class KafkaSim(Requests):
     # -- the truth
 
     def truth_partitions(self) -> list[dict[str, Any]]:
-        """Each partition as the controllers have it."""
+        """Each partition in the controllers' metadata."""
         return [
             {
                 "topic": p.topic, "partition": p.index, "leader": p.leader, "replicas": list(p.replicas), "isr": list(p.isr), "elr": list(p.elr),
@@ -95,15 +95,15 @@ class KafkaSim(Requests):
         return max((place[1].logs[key, ""].bytes for place in held if place is not None), default=0)
 
     def truth_reassignments(self) -> dict[Key, Any]:
-        """Replicas that come and go, by partition."""
+        """Replicas that are being added or removed, by partition."""
         return {p.key: (p.adding, p.removing) for p in self.parts.values() if p.adding or p.removing}
 
     def truth_offline(self) -> dict[int, list[str]]:
-        """Broker → log dirs that it takes for offline."""
+        """Broker → its offline log dirs."""
         return {p.broker: sorted(p.offline) for p in self.processes.values() if p.offline}
 
     def truth_effective(self, key: str) -> dict[int, str | None]:
-        """What holds on each running broker, wherever it is set."""
+        """The effective settings of each running broker, wherever they are set."""
         default = self.configs.get(("broker", ""), {})
         return {
             p.broker: self.own_settings(p).get(key, default.get(key, p.props.get(key)))
@@ -112,7 +112,7 @@ class KafkaSim(Requests):
         }
 
     def truth_settings(self) -> list[tuple[str, str, str]]:
-        """Dynamic settings, but for the topics' own."""
+        """Dynamic settings, except the topics' own."""
         return [
             (f"{kind} {name}", key, value)
             for (kind, name), held in sorted(self.configs.items())

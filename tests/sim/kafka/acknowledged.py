@@ -1,4 +1,4 @@
-"""What was promised to producers that asked for all, and where copies of it are."""
+"""Records that were acknowledged to producers with acks=all, and the location of their copies."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ _SICK = ("dead", "hung")
 
 @dataclass(frozen=True)
 class Loss:
-    """Acknowledged records that Kafka has no more.
+    """Acknowledged records that Kafka no longer has.
 
     Attributes:
-        how: what became of them (``led by broker 1 now``).
-        disk: that has them still; empty if none has.
+        how: what happened (``led by broker 1 now``).
+        disk: a disk that still has them; empty if there is none.
     """
 
     topic: str
@@ -31,7 +31,7 @@ class Loss:
 
 @dataclass
 class _Doubt:
-    """Records that a leader does not have, while the only disks that do are sick: lost if such a disk is well again one day."""
+    """Records that a leader does not have, while the only disks with them have a fault: lost once such a disk is healthy again."""
 
     key: Key
     ident: Ident
@@ -40,7 +40,7 @@ class _Doubt:
 
 
 class AcknowledgedRecords:
-    """Judges each leader's log when it begins to serve, each copy that is cut off or deleted, and all logs at the end."""
+    """Judges each leader's log when it starts to serve, each copy that is truncated or deleted, and all logs at the end."""
 
     def __init__(self) -> None:
         self.acked: dict[Ident, set[int]] = {}
@@ -61,7 +61,7 @@ class AcknowledgedRecords:
         return self.losses
 
     def accept(self, broker: int, directory_id: str, partitions: Iterable[Key]) -> None:
-        """A person gave up what one disk holds of these."""
+        """A user accepts the loss of these records on one disk."""
         self.accepted.append((broker, directory_id, frozenset(partitions)))
 
     def knows(self, fs: FileSystem) -> None:
@@ -70,20 +70,20 @@ class AcknowledgedRecords:
             self.disks.append(fs)
 
     def acknowledge(self, ident: Ident, records: Iterable[int]) -> None:
-        """Producers were told that these are safe."""
+        """These were acknowledged to producers."""
         self.acked.setdefault(ident, set()).update(records)
 
     def delete(self, ident: Ident, records: Iterable[int]) -> None:
-        """Somebody wanted these deleted."""
+        """The deletion of these was requested."""
         self.gone.setdefault(ident, set()).update(records)
 
     def forget(self, ident: Ident) -> None:
-        """Somebody wanted the topic deleted."""
+        """The deletion of the topic was requested."""
         self.acked.pop(ident, None)
         self._doubts = [doubt for doubt in self._doubts if doubt.ident != ident]
 
     def serves(self, key: Key, ident: Ident, log: Log, how: str) -> None:
-        """A log is what a partition holds from now on: is everything there that was acknowledged?"""
+        """A log is the content of a partition from now on: does it have everything that was acknowledged?"""
         promised = self.acked.get(ident)
         if not promised:
             return
@@ -101,7 +101,7 @@ class AcknowledgedRecords:
     def destroys(
         self, fs: FileSystem, key: Key, log: Log, entries: Iterable[tuple[int, int]], how: str
     ) -> None:
-        """Entries of a copy go. They may not be the last that there is of what was acknowledged."""
+        """Entries of a copy are removed. They must not be the last copies of acknowledged records."""
         ident = (log.topic_id, key[1])
         promised = self.acked.get(ident)
         if not promised:
@@ -117,7 +117,7 @@ class AcknowledgedRecords:
             promised -= going
 
     def _holder(self, key: Key, ident: Ident, records: set[int], *, sick: bool) -> FileSystem | None:
-        """A disk that has some of these records and was not given up."""
+        """A disk that has some of these records and whose loss was not accepted."""
         for fs in self.disks:
             if (
                 (fs.state in _SICK) == sick
@@ -133,7 +133,7 @@ class AcknowledgedRecords:
 
 
 def _records(fs: FileSystem, key: Key, ident: Ident) -> set[int]:
-    """What a disk has of a partition, under whatever name."""
+    """A disk's records of a partition, in directories of any name."""
     return {
         record
         for (held, _), log in fs.logs.items()

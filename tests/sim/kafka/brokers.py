@@ -1,10 +1,10 @@
-"""What brokers do by themselves: start, find their logs, fetch, copy between dirs, lose dirs, stop. Once a second each does what it would do then."""
+"""Brokers: start, load logs, fetch, copy between dirs, lose dirs, stop. Once a second each does what it would do in that second."""
 
 from tests.sim.disks import RECORD, FileSystem, Key, Log
 from tests.sim.kafka.quorum import Quorum
 from tests.sim.kafka.state import DIR_FAILURE, LAG, LATE, SHUTDOWN, Part, Process, StartError
 
-FETCHED = 4  # records that a follower takes in a second where nothing slows it down
+FETCHED = 4  # records that a follower fetches per second without disturbances
 Place = tuple[str, FileSystem]
 
 
@@ -22,13 +22,13 @@ class Brokers(Quorum):
         props: dict[str, str],
         node: str,
     ) -> None:
-        """Begin a broker's process.
+        """Start a broker's process.
 
         Args:
             dirs: log dir → file system; None: a file in its place.
 
         Raises:
-            StartError: it ends at once.
+            StartError: it exits at once.
         """
         live = {
             path: fs for path, fs in dirs.items() if fs is not None and fs.state not in ("dead", "readonly")
@@ -67,7 +67,7 @@ class Brokers(Quorum):
                 held[key] = path
 
     def stop(self, uid: str, *, clean: bool) -> None:
-        """Ask a process to end (SIGTERM), or end it (SIGKILL)."""
+        """Terminate a process (SIGTERM), or kill it (SIGKILL)."""
         process = self.processes.get(uid)
         if not clean:
             self.controllers.pop(uid, None)
@@ -86,7 +86,7 @@ class Brokers(Quorum):
             self.on_exit(uid, "stopped")
 
     def _stopping(self, process: Process) -> None:
-        """One second of a stop: the controllers grant it, logs are closed, each dir is marked."""
+        """One second of a stop: the controllers grant it, logs are closed, each dir is marked as clean."""
         found = self.brokers.get(process.broker)
         mine = found is not None and found.incarnation == process.incarnation
         if process.down_at is None:
@@ -98,7 +98,7 @@ class Brokers(Quorum):
             process.down_at = self.kernel.now + self.rng.uniform(1.0, 6.0)
             return
         if self.kernel.now < process.down_at or process.hangs():
-            return  # closing the logs of a dir that hangs does not come back
+            return  # closing the logs of a hung dir does not return
         for fs in process.live().values():
             if fs.writable:
                 fs.clean = found.epoch if found is not None and mine else None
@@ -108,12 +108,12 @@ class Brokers(Quorum):
         self.on_exit(process.uid, "stopped")
 
     def alive(self, uid: str) -> bool:
-        """Whether a process takes connections."""
+        """Whether a process accepts connections."""
         process = self.processes.get(uid)
         return uid in self.controllers or (process is not None and self.kernel.now >= process.up_at - 1.0)
 
     def ready(self, uid: str) -> bool:
-        """What Kafka's own readiness probe says."""
+        """The result of Kafka's own readiness probe."""
         if uid in self.controllers:
             return self.majority()
         process = self.processes.get(uid)
@@ -131,11 +131,11 @@ class Brokers(Quorum):
     # -- one second of a process
 
     def run_second(self, process: Process) -> None:
-        """What a broker does in a second, but for fetching."""
+        """The actions of a broker in one second, except fetching."""
         if self.kernel.now < process.up_at or not self._dirs_seen(process):
             return
         if not process.loaded and process.hangs():
-            return  # it reads the logs of all dirs first
+            return  # it loads the logs of all dirs first
         process.stuck = process.stuck and process.hangs()
         if self.hears(process) and not self._heard(process):
             return
@@ -144,12 +144,12 @@ class Brokers(Quorum):
             self._drop_unassigned(process)
             for part in list(self.parts.values()):
                 if process.broker in part.replicas and process.where(part.key) is None:
-                    self.ensure(process, part)  # also where nobody leads that it could be copied from
+                    self.ensure(process, part)  # also without a leader to copy from
         if process.stopping and process.uid in self.processes:
             self._stopping(process)
 
     def _heard(self, process: Process) -> bool:
-        """A heartbeat, which tells of dirs, and what else the controllers are told; whether the process is registered."""
+        """A heartbeat, which reports dirs, and other reports to the controllers; returns whether the process is registered."""
         if not process.registered:
             if process.stopping or not self.register(process):
                 return process.stopping
@@ -157,7 +157,7 @@ class Brokers(Quorum):
             self._load(process)
         found = self.brokers.get(process.broker)
         if found is None or found.incarnation != process.incarnation:
-            return True  # somebody unregistered it
+            return True  # it was unregistered
         found.heard = self.kernel.now
         gone = {_directory(process.dirs[path]) for path in process.offline}
         self.dirs_offline(found, {each for each in gone if each is not None})
@@ -169,7 +169,7 @@ class Brokers(Quorum):
         return True
 
     def _dirs_seen(self, process: Process) -> bool:
-        """Writes show which dirs are dead; whether the process goes on."""
+        """Writes reveal dead dirs; returns whether the process continues."""
         for path, fs in list(process.live().items()):
             full = fs.free <= 0 and any(not suffix for _, suffix in fs.logs)
             if fs.state == "dead" or full or (fs.state == "readonly" and self.rng.random() < 0.3):
@@ -195,7 +195,7 @@ class Brokers(Quorum):
         return part is None or part.topic_id != log.topic_id or broker not in part.replicas
 
     def _load(self, process: Process) -> None:
-        """Find the logs of all dirs, set aside those that are nobody's, make those that are to be made."""
+        """Load the logs of all dirs, rename stray ones, create missing ones."""
         process.loaded = True
         for fs in process.live().values():
             fs.clean = None
@@ -213,7 +213,7 @@ class Brokers(Quorum):
                 self.ensure(process, part)
 
     def ensure(self, process: Process, part: Part) -> Place | None:
-        """The log of a replica; made if need be and allowed, as `createLogInAssignedDirectoryId` has it."""
+        """The log of a replica; created if necessary and allowed, as in `createLogInAssignedDirectoryId`."""
         held = process.where(part.key)
         if held is not None and held[1].logs[part.key, ""].topic_id == part.topic_id:
             return held
@@ -242,7 +242,7 @@ class Brokers(Quorum):
             if assigned is not None and _directory(fs) == assigned:
                 return path
         if assigned is not None and process.offline:
-            return None  # it may stand on the dir that is offline
+            return None  # it may be on the offline dir
         wanted = process.preferred.get(part.key)
         if wanted in live:
             return wanted
@@ -262,7 +262,7 @@ class Brokers(Quorum):
         self._delete_late(process, fs, key, gone)
 
     def _delete_late(self, process: Process, fs: FileSystem, key: Key, suffix: str) -> None:
-        """A folder goes a while after it was renamed, by the process that renamed it or the next one."""
+        """A renamed directory is deleted after a while, by the process that renamed it or the next one."""
 
         def gone() -> None:
             if (
@@ -282,7 +282,7 @@ class Brokers(Quorum):
     # -- one second of a partition
 
     def run_partition(self, part: Part) -> None:
-        """What a partition's leader and followers do in a second."""
+        """The actions of a partition's leader and followers in one second."""
         leader = self.process_of(part.leader)
         if leader is None or not leader.registered or self.kernel.now < leader.up_at:
             return
@@ -307,7 +307,7 @@ class Brokers(Quorum):
         return fs.state == "hung" or (fs.state == "slow" and self.rng.random() < 0.85)
 
     def _fetcher_hangs(self, process: Process, leader: int) -> bool:
-        """One thread fetches all from one leader: it waits where one of its partitions stands on a disk that hangs."""
+        """One thread fetches everything from one leader: it waits if one of its partitions is on a hung disk."""
         return process.hangs() and any(
             (held := process.where(p.key)) is not None and held[1].state == "hung"
             for p in self.parts.values()
@@ -330,15 +330,14 @@ class Brokers(Quorum):
         if len(log.entries) > same:
             cut = log.entries[same:]
             del log.entries[same:]
-            how = f"cut off on {fs.disk}, which follows broker {leader.broker}"
+            how = f"truncated on {fs.disk}, which follows broker {leader.broker}"
             self.ledger.destroys(fs, part.key, log, cut, how)
-        if len(source.entries) > same:
-            room = max(0, fs.free // RECORD)
-            rate = FETCHED if broker in part.isr else max(1, self._rate(part, process) // RECORD)
-            taken = source.entries[same:][: min(rate, room)]
-            if taken:
-                log.entries += taken
-                log.written_at = fs.used_at = self.kernel.now + self.skew(process.node)
+        room = max(0, fs.free // RECORD)
+        rate = FETCHED if broker in part.isr else max(1, self._rate(part, process) // RECORD)
+        taken = source.entries[same:][: min(rate, room)]
+        if taken:
+            log.entries += taken
+            log.written_at = fs.used_at = self.kernel.now + self.skew(process.node)
         if len(log.entries) >= len(source.entries):
             part.caught[broker] = self.kernel.now
 
@@ -353,7 +352,7 @@ class Brokers(Quorum):
         return rate
 
     def _has_all(self, part: Part, broker: int, source: Log) -> bool:
-        """Whether a follower has what its leader has, so no less than the high watermark (`Partition.isFollowerInSync`)."""
+        """Whether a follower has all that its leader has, so at least the high watermark (`Partition.isFollowerInSync`)."""
         process = self.process_of(broker)
         held = process.where(part.key) if process is not None else None
         return held is not None and held[1].logs[part.key, ""].entries == source.entries
@@ -392,15 +391,13 @@ class Brokers(Quorum):
         if len(log.entries) >= len(source.entries) and found is not None and self.hears(process):
             self.assign_dir(
                 found, part.key, _directory(fs) or ""
-            )  # the controllers know it before the copy counts
+            )  # the controllers know it before the copy is used
             fs.logs[part.key, ""] = fs.logs.pop((part.key, "future"))
             self._delete(process, old, part.key, "")
 
 
 def _alike(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int:
-    """How many entries two logs have alike from the beginning."""
-    if one == other:
-        return len(one)
+    """Number of equal entries at the start of two logs."""
     most = min(len(one), len(other))
     if one[:most] == other[:most]:
         return most
@@ -412,6 +409,6 @@ def _directory(fs: FileSystem | None) -> str | None:
 
 
 def _clean_epoch(dirs: dict[str, FileSystem | None], live: dict[str, FileSystem]) -> int | None:
-    """Broker epoch of the stop before, if every dir tells of the same one: a dir that is offline, or new, tells nothing."""
+    """Broker epoch of the previous stop, if every dir has the same one: an offline or new dir has none."""
     epochs = {fs.clean for fs in live.values()}
     return epochs.pop() if len(live) == len(dirs) and len(epochs) == 1 else None

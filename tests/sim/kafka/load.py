@@ -1,4 +1,4 @@
-"""Producers: some ask for all, and count on what was acknowledged to them."""
+"""Producers: some use acks=all, and rely on acknowledgements."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ class Load(Brokers):
         self._pending: list[tuple[Part, int, int]] = []
 
     def start_load(self, topics: Iterable[Any]) -> None:
-        """Make topics (`tests.sim.variety.Topic`) that hold records, and write to them from now on."""
+        """Create topics (`tests.sim.variety.Topic`) with records, and write to them from now on."""
         for topic in topics:
             made = self.make_topic(
                 topic.name,
@@ -45,15 +45,15 @@ class Load(Brokers):
                 self.ledger.acknowledge(part.ident, (record for _, record in first))
 
     def load_also(self, name: str) -> None:
-        """Write to this topic too, asking for all."""
+        """Write to this topic as well, with acks=all."""
         self.loaded[name] = True
 
     def stop_load(self) -> None:
-        """Write nothing more."""
+        """Stop writing."""
         self.loading = False
 
     def produce(self) -> None:
-        """A second of all producers."""
+        """One second of all producers."""
         for topic, acks_all in self.loaded.items():
             mine = [p for p in self.parts.values() if p.topic == topic]
             if mine and self.rng.random() <= 0.1:
@@ -83,11 +83,11 @@ class Load(Brokers):
             self._pending.append((part, part.epoch, self._records))
 
     def acknowledge(self) -> None:
-        """Tell producers of what all in sync have."""
+        """Acknowledge what all in-sync replicas have."""
         left = []
         for part, epoch, record in self._pending:
             if part.epoch != epoch or self.parts.get(part.key) is not part:
-                continue  # its producer heard of an error, and counts on nothing
+                continue  # its producer got an error, and does not rely on it
             if self.writable(part) and all(self._has(part, broker, record) for broker in part.isr):
                 self.ledger.acknowledge(part.ident, [record])
             else:

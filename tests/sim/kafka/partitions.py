@@ -1,4 +1,4 @@
-"""How the controllers change one partition: `PartitionChangeBuilder` of Kafka 4.3.1, step by step."""
+"""Changes of one partition by the controllers: `PartitionChangeBuilder` of Kafka 4.3.1, step by step."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -27,17 +27,17 @@ def change(
     """Change a partition.
 
     Args:
-        elr: whether eligible leader replicas are kept.
-        min_isr: what the controllers take for the least number in sync.
+        elr: whether eligible leader replicas are enabled.
+        min_isr: min.insync.replicas as known to the controllers.
         able: whether a broker may lead the partition now.
-        default_dir: directory id of a replica that comes.
-        isr, replicas, adding, removing: what is to be so; None: as it is.
-        unclean_shutdown: a broker that did not stop in order.
-        election: who may be elected.
-        dirs: directory ids that brokers tell.
+        default_dir: directory id of an added replica.
+        isr, replicas, adding, removing: new values; None: unchanged.
+        unclean_shutdown: a broker that was not shut down cleanly.
+        election: kind of election.
+        dirs: directory ids that brokers report.
 
     Returns:
-        Whether anything is different now.
+        Whether anything has changed.
     """
     before = (list(part.replicas), list(part.isr), part.leader, part.epoch, list(part.elr), dict(part.dirs))
     before_moving = (list(part.adding), list(part.removing))
@@ -67,7 +67,7 @@ class _Change:
         self.unclean = False
 
     def complete(self) -> None:
-        """A reassignment is over once all that come are in sync, and all that stay where more go than come."""
+        """A reassignment completes once all added replicas are in sync, and all remaining ones if it removes more than it adds."""
         if not self.adding and not self.removing:
             return
         isr = [b for b in self.isr if b not in self.removing]
@@ -81,7 +81,7 @@ class _Change:
         self.isr, self.replicas, self.adding, self.removing = isr, stay, [], []
 
     def eligible(self, min_isr: int, unclean_shutdown: int | None) -> None:
-        """The ELR takes in who leaves an ISR that is too small; nobody leaves it by leaving the assignment."""
+        """The ELR includes replicas that leave an ISR that is too small; leaving the assignment does not remove a replica from it."""
         if len(self.isr) >= min_isr:
             self.elr = []
             return
@@ -89,7 +89,7 @@ class _Change:
         self.elr = [b for b in candidates if b not in self.isr and b != unclean_shutdown]
 
     def elect(self, able: Callable[[int], bool], election: Election, *, elr: bool) -> None:
-        """Find a leader, as far as the kind of election allows."""
+        """Elect a leader, as far as the kind of election allows."""
         node, self.unclean = self._elected(able, election, elr=elr)
         if node == self.part.leader:
             return
@@ -121,7 +121,7 @@ class _Change:
     def write(self, default_dir: Callable[[int], str | None], dirs: dict[int, str], *, elr: bool) -> None:
         part = self.part
         if self.leader == _SAME and not set(part.replicas) <= set(self.replicas):
-            self.leader = part.leader  # the epoch is another one where a replica goes
+            self.leader = part.leader  # the epoch changes when a replica is removed
         unclean = self.leader != _SAME and self.leader is not None and self.unclean
         part.elr = [] if unclean or not elr else self.elr
         if unclean and self.leader is not None:

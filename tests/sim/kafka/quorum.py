@@ -1,7 +1,7 @@
-"""What the controllers decide: registrations, fences, leaders, ISR and ELR, reassignments.
+"""Decisions of the controllers: registrations, fencing, leaders, ISR and ELR, reassignments.
 
-After `ReplicationControlManager` and `ClusterControlManager` of Kafka 4.3.1. Leaders change when something happens: a broker goes, comes, tells of
-a dir, or a leader tells of who is in sync. Nobody looks at leaderless partitions in between, but for the election of preferred leaders now and then.
+Modelled on `ReplicationControlManager` and `ClusterControlManager` of Kafka 4.3.1. Leaders change only on events: a broker leaves, joins, reports
+a dir, or a leader reports its ISR. Leaderless partitions are not checked in between, except for the periodic election of preferred leaders.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,10 +41,10 @@ class Quorum(State):
         voters: Any = None,
         props: Any = None,
     ) -> None:
-        """Begin a controller's process.
+        """Start a controller's process.
 
         Raises:
-            StartError: it ends at once.
+            StartError: it exits at once.
         """
         if fs.state in ("dead", "readonly"):
             raise StartError("its metadata log cannot be written")
@@ -58,9 +58,9 @@ class Quorum(State):
             self.cluster_id = self.cluster_id or fs.meta["cluster.id"]
 
     def _begin_anew(self) -> None:
-        """These are controllers of another cluster, which knows nothing of the one before: what nobody gave up is lost."""
+        """These are controllers of another cluster, without the state of the former one: data whose loss was not accepted is lost."""
         for part in self.parts.values():
-            self.ledger.serves(part.key, part.ident, Log(part.ident[0]), "its cluster is no more")
+            self.ledger.serves(part.key, part.ident, Log(part.ident[0]), "its cluster no longer exists")
         self.cluster_id, self.voters, self.quota = "", [], {}
         for known in (self.brokers, self.parts, self.configs):
             known.clear()
@@ -68,7 +68,7 @@ class Quorum(State):
     # -- one partition
 
     def change(self, part: Part, *, but: int | None = None, **wanted: Any) -> bool:
-        """Change a partition; ``but`` is a broker that may not lead. Returns whether anything is different."""
+        """Change a partition; ``but`` is a broker that may not lead. Returns whether anything has changed."""
         replicas, epoch = list(part.replicas), part.epoch
         changed = partitions.change(
             part,
@@ -79,7 +79,8 @@ class Quorum(State):
             **wanted,
         )
         if part.epoch != epoch:
-            # `Replica.resetReplicaState`: who is in sync counts as level from here on, whoever else is only what it fetches.
+            # `Replica.resetReplicaState`: an in-sync replica counts as caught up from now on, any other one as far as it has
+            # fetched.
             part.caught = dict.fromkeys(part.isr, self.kernel.now)
         if part.replicas != replicas:
             self.version += 1
@@ -94,20 +95,20 @@ class Quorum(State):
         return [part for part in self.parts.values() if broker in part.isr]
 
     def alter_isr(self, part: Part, isr: list[int]) -> bool:
-        """A leader tells who is in sync; whether that is believed."""
+        """A leader reports its ISR; returns whether it is accepted."""
         found = [self.brokers.get(b) for b in isr]
         if any(b is None or b.fenced or b.leaving for b in found):
             return False
         self.change(part, isr=isr)
         return True
 
-    # -- brokers that come and go
+    # -- registrations
 
     def register(self, process: Process) -> bool:
-        """A new process of a broker; whether it was let in."""
+        """Register a new process of a broker; returns whether it was accepted."""
         before = self.brokers.get(process.broker)
         if before is not None and not before.fenced and self.kernel.now - before.heard < SESSION:
-            return False  # DUPLICATE_BROKER_REGISTRATION until the session of the one before is over
+            return False  # DUPLICATE_BROKER_REGISTRATION until the session of the former process has expired
         ids = {fs.meta["directory.id"] for fs in process.live().values() if fs.meta}
         clean = before is not None and process.previous == before.epoch
         if before is not None:
@@ -118,7 +119,7 @@ class Quorum(State):
         return True
 
     def _shut_down(self, broker: int, *, clean: bool) -> None:
-        """The process before this one is over: one that did not stop in order is eligible nowhere."""
+        """The former process has ended: if it was not shut down cleanly, it is removed from every ELR."""
         if clean or not self.elr:
             self._without(self._in_sync(broker), broker)
             return
@@ -128,32 +129,32 @@ class Quorum(State):
                 self.change(part, but=broker, isr=isr, unclean_shutdown=broker)
 
     def unfence(self, found: Broker) -> None:
-        """A broker has all metadata: it may lead."""
+        """A broker has caught up with the metadata: it may lead."""
         found.fenced = False
         for part in list(self.parts.values()):
             if part.leader is None:
                 self.change(part)
 
     def fence(self, found: Broker) -> None:
-        """A broker is not heard of any more."""
+        """A broker's session has expired."""
         if not found.fenced:
             self._without(self._in_sync(found.id), found.id)
         found.fenced, found.leaving = True, False
 
     def grant_shutdown(self, found: Broker) -> None:
-        """A broker wants to stop: it leads nothing from now on."""
+        """A broker requests its shutdown: it leads nothing from now on."""
         found.leaving = True
         self._without(self._in_sync(found.id), found.id)
 
     def dirs_offline(self, found: Broker, directories: set[str]) -> None:
-        """A broker tells which dirs it lost."""
+        """A broker reports its failed dirs."""
         lost = found.dirs & directories
         if lost:
             self._without((p for p in self.parts.values() if p.dirs.get(found.id) in lost), found.id)
             found.dirs -= lost
 
     def assign_dir(self, found: Broker, key: Key, directory: str) -> None:
-        """A broker tells on which dir a replica stands (AssignReplicasToDirs)."""
+        """A broker reports the dir of a replica (AssignReplicasToDirs)."""
         part = self.parts.get(key)
         if part is None or found.id not in part.replicas:
             return
@@ -162,7 +163,7 @@ class Quorum(State):
             self._without([part], found.id)
 
     def unregister(self, broker: int) -> Answer:
-        """Forget a broker, replicas or not."""
+        """Unregister a broker, whether or not it has replicas."""
         if broker not in self.brokers:
             return 102, "BROKER_ID_NOT_REGISTERED"
         self.on_unregister(broker)
@@ -171,7 +172,7 @@ class Quorum(State):
         return 0, ""
 
     def oversee(self) -> None:
-        """Each second: sessions that are over, and now and then the leaders that are preferred."""
+        """Called each second: expired sessions, and periodically preferred leaders."""
         if not self.majority():
             return
         now = self.kernel.now
@@ -184,7 +185,7 @@ class Quorum(State):
                 if part.leader != part.replicas[0]:
                     self.change(part, election="preferred")
 
-    # -- what is asked for
+    # -- requests
 
     def elect(self, part: Part, kind: Election) -> Answer:
         """ElectLeaders."""
@@ -201,7 +202,7 @@ class Quorum(State):
         )
 
     def reassign(self, part: Part, target: list[int], *, by_spindle: bool) -> Answer:
-        """AlterPartitionReassignments: all that are not in the target go, all that are new come first."""
+        """AlterPartitionReassignments: replicas that are not in the target are removed, new ones come first."""
         if any(b not in self.brokers for b in target) or not target or len(set(target)) != len(target):
             return 39, "INVALID_REPLICA_ASSIGNMENT"
         if by_spindle:
@@ -214,7 +215,7 @@ class Quorum(State):
         return 0, ""
 
     def cancel(self, part: Part) -> Answer:
-        """The replicas from before, unless none of them is in sync."""
+        """The former replicas, unless none of them is in sync."""
         if not part.adding and not part.removing:
             return 85, "NO_REASSIGNMENT_IN_PROGRESS"
         isr = [b for b in part.isr if b not in part.adding]
@@ -225,13 +226,13 @@ class Quorum(State):
         return 0, ""
 
     def make_topic(self, name: str, assignments: list[list[int]], configs: dict[str, str]) -> list[Part]:
-        """A topic with these replicas, led where it can be."""
+        """Create a topic with these replicas, with leaders where possible."""
         ident = self.new_uuid()
         self.configs["topic", name] = dict(configs)
         made = []
         for index, replicas in enumerate(assignments):
             dirs = {b: self.default_dir(b) for b in replicas}
-            # Who is fenced or leaving is not in the first ISR.
+            # A fenced broker, or one that is shutting down, is not in the first ISR.
             active = [b for b in replicas if not self.brokers[b].fenced and not self.brokers[b].leaving]
             isr = active or list(replicas)
             part = Part(name, index, ident, list(replicas), isr, None, dirs=dirs, rf=len(replicas))
@@ -243,7 +244,7 @@ class Quorum(State):
         return made
 
     def placement(self, partitions_: int, rf: int) -> list[list[int]]:
-        """Where the replicas of a new topic go: spread over racks, brokers all of whose dirs are cordoned left out.
+        """The replicas of a new topic: spread over racks, without brokers all of whose dirs are cordoned.
 
         Raises:
             KafkaFault: there are too few brokers.
@@ -260,7 +261,7 @@ class Quorum(State):
         return process is None or ("*" not in cordoned and bool(set(process.live()) - cordoned))
 
     def delete_topic(self, topic: str) -> None:
-        """It is gone, and what was promised about it."""
+        """Delete a topic, and its acknowledged records."""
         for key in [k for k in self.parts if k[0] == topic]:
             self.ledger.forget(self.parts.pop(key).ident)
         self.configs.pop(("topic", topic), None)

@@ -1,4 +1,4 @@
-"""What a broker answers to requests."""
+"""Requests to brokers and their responses."""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ from tests.sim.kafka.state import KafkaFault, Process, Timeout, known_dirs
 UNEXPECTED = 42  # INVALID_REQUEST
 STORAGE_ERROR, NO_DIR, NOT_THERE, BAD_TOPIC, UNKNOWN, BAD_ASSIGNMENT = 56, 57, 9, 17, 3, 39
 _LONGEST_FOLDER = 255
-_FUTURE = 40  # characters that the name of a copy's folder has more
+_FUTURE = 40  # additional characters in the directory name of a future replica
 _DEFAULTS = {
     "retention.ms": "604800000", "retention.bytes": "-1", "max.message.bytes": "1048588", "cleanup.policy": "delete", "min.insync.replicas": "1",
 }  # fmt: skip
 
 
 class Requests(Load):
-    """The brokers' request handlers. Those of `_ASK_CONTROLLERS` are passed on to the controllers."""
+    """The brokers' request handlers. Those of `_ASK_CONTROLLERS` are forwarded to the controllers."""
 
     def request(self, to: int | None, api: str, /, **args: Any) -> Any:
-        """Ask a broker (None: any).
+        """Send a request to a broker (None: any).
 
         Raises:
             KafkaFault: it answers with an error.
@@ -35,7 +35,7 @@ class Requests(Load):
             raise Timeout
         return getattr(self, f"_on_{api}")(process, **args)
 
-    # -- what is so
+    # -- state
 
     def _on_describe_quorum(self, process: Process) -> Any:
         leading = self.leading()

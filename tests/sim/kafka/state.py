@@ -1,4 +1,4 @@
-"""What Kafka's processes and controllers hold, and the questions that all parts of the simulated Kafka ask of it."""
+"""State of Kafka's processes and controllers, and queries on it for all parts of the simulated Kafka."""
 
 import base64
 import random
@@ -16,13 +16,13 @@ LAG = 30.0  # replica.lag.time.max.ms
 SESSION = 9.0  # broker.session.timeout.ms
 LATE = 60.0  # file.delete.delay.ms
 DIR_FAILURE = 30.0  # log.dir.failure.timeout.ms
-SHUTDOWN = 300.0  # for which a broker that stops waits for the controllers
+SHUTDOWN = 300.0  # seconds for which a stopping broker waits for the controllers
 PREFERRED_EVERY = 300.0  # leader.imbalance.check.interval.seconds
 CORDONS_FROM = 30  # metadata.version 4.3-IV0
 
 
 class KafkaFault(Exception):  # noqa: N818 - an answer of Kafka's
-    """A request that is answered by an error."""
+    """A request that gets an error."""
 
     def __init__(self, code: int, name: str, message: str = "") -> None:
         super().__init__(f"{name}: {message}")
@@ -39,16 +39,16 @@ class StartError(Exception):
 
 @dataclass
 class Part:
-    """One partition as the controllers have it.
+    """One partition in the controllers' metadata.
 
     Attributes:
-        epoch: of its leader.
-        last_known: who led it when it lost its last leader; None while it has one.
-        dirs: broker → directory id that the controllers know, None while they know none.
-        caught: broker → when it had last all that the leader had.
-        rf: how many replicas it is meant to have.
-        reassigned: whether somebody other than Spindle said so last.
-        judged: the leader's epoch whose log the ledger has seen.
+        epoch: leader epoch.
+        last_known: the last leader while there is none; None while there is one.
+        dirs: broker → directory id that the controllers know, None if they know none.
+        caught: broker → last time at which it had all records of the leader.
+        rf: intended replication factor.
+        reassigned: whether another client than Spindle reassigned it last.
+        judged: leader epoch whose log was judged last.
     """
 
     topic: str
@@ -74,7 +74,7 @@ class Part:
 
     @property
     def ident(self) -> tuple[str, int]:
-        """The partition of this very topic, not of one of the same name that was there before."""
+        """The partition of this topic, not of a former topic with the same name."""
         return self.topic_id, self.index
 
 
@@ -83,10 +83,10 @@ class Broker:
     """A registration.
 
     Attributes:
-        incarnation: of the process that it is of.
+        incarnation: of the registered process.
         dirs: directory ids that are online.
         leaving: whether its controlled shutdown was granted.
-        heard: when it was last heard of.
+        heard: time of its last heartbeat.
     """
 
     id: int
@@ -101,19 +101,19 @@ class Broker:
 
 @dataclass
 class Process:
-    """One run of a broker.
+    """One process of a broker.
 
     Attributes:
         uid: of its pod.
         dirs: log dir → the file system that it opened there.
-        previous: broker epoch that all dirs tell of a clean stop; None if they do not.
+        previous: broker epoch of a clean stop that all dirs agree on; None if they do not.
         offline: log dir that failed → when.
-        preferred: where replicas that are not here yet are to come.
-        assignments: directory ids that the controllers have not heard of yet.
-        loaded: whether it has found its logs.
-        stuck: whether its request handlers wait for a disk that hangs.
-        seen: version of the metadata that it has acted upon.
-        down_at: when its stop will be over.
+        preferred: chosen dirs of replicas that do not exist yet.
+        assignments: directory ids that were not reported to the controllers yet.
+        loaded: whether it has loaded its logs.
+        stuck: whether its request handlers wait for a hung disk.
+        seen: version of the metadata that it has applied.
+        down_at: end of its stop.
     """
 
     uid: str
@@ -137,19 +137,19 @@ class Process:
     down_at: float | None = None
 
     def live(self) -> dict[str, FileSystem]:
-        """Log dirs that it takes for online."""
+        """Log dirs that are online for it."""
         return {path: fs for path, fs in self.dirs.items() if fs is not None and path not in self.offline}
 
     def where(self, key: Key, suffix: str = "") -> tuple[str, FileSystem] | None:
-        """The log dir on which a replica, or a copy that is to become one, stands."""
+        """The log dir of a replica, or of a future replica."""
         wanted = (key, suffix)
-        for path, fs in self.dirs.items():  # asked more often than anything else
+        for path, fs in self.dirs.items():  # called more often than anything else
             if fs is not None and wanted in fs.logs and path not in self.offline:
                 return path, fs
         return None
 
     def hangs(self) -> bool:
-        """Whether one of its disks answers nothing."""
+        """Whether one of its disks hangs."""
         for path, fs in self.dirs.items():
             if fs is not None and fs.state == "hung" and path not in self.offline:
                 return True
@@ -158,7 +158,7 @@ class Process:
 
 @dataclass
 class Controller:
-    """One run of a controller."""
+    """One process of a controller."""
 
     uid: str
     id: int
@@ -174,12 +174,12 @@ def cordons(settings: Mapping[str, str | None]) -> set[str]:
 
 
 def known_dirs(process: Process, settings: Mapping[str, str | None]) -> bool:
-    """Whether a process has all dirs that these settings cordon, and so takes them (`KafkaConfig.validateCordonedLogDirs`)."""
+    """Whether a process has all dirs that these settings cordon, so that it applies them (`KafkaConfig.validateCordonedLogDirs`)."""
     return cordons(settings) <= {*process.dirs, "*"}
 
 
 class State:
-    """All of one cluster's Kafka, and what can be asked without doing anything."""
+    """The whole state of one cluster's Kafka, with queries that change nothing."""
 
     def __init__(self, kernel: Kernel, *, elr: bool, metadata_version: int) -> None:
         self.kernel, self.elr, self.level = kernel, elr, metadata_version
@@ -188,8 +188,8 @@ class State:
         self.links: Linked = lambda *_: True
         self.skew: Callable[[str], float] = lambda _: (
             0.0
-        )  # of a node's clock, which dates what is written there
-        # Whoever judges is asked before Spindle has a partition's replicas changed, and before a broker is forgotten.
+        )  # offset of a node's clock, which dates what is written there
+        # Called before Spindle changes a partition's replicas, and before a broker is unregistered.
         self.on_reassign: Callable[[Part, list[int]], None] = lambda *_: None
         self.on_unregister: Callable[[int], None] = lambda *_: None
         self.on_copy: Callable[[Process, str, Key], None] = lambda *_: None  # between dirs
@@ -205,11 +205,11 @@ class State:
         self.loaded: dict[str, bool] = {}  # topic → acks=all
         self.loading = False
         self.copy_rate = 20 * RECORD
-        self.version = 0  # of what brokers have to act upon
+        self.version = 0  # version of the metadata that brokers apply
         self._serial = 0
 
     def next_serial(self) -> int:
-        """A number that was not given before: epochs, incarnations, names of folders."""
+        """A new unique number: for epochs, incarnations, directory names."""
         self._serial += 1
         return self._serial
 
@@ -223,26 +223,26 @@ class State:
         return [c for c in self.controllers.values() if (c.id, c.directory) in self.voters and c.fs.writable]
 
     def majority(self) -> bool:
-        """Whether the controllers can decide anything."""
+        """Whether the controllers have a quorum."""
         return self._are_majority(self._well())
 
     def _are_majority(self, well: list[Controller]) -> bool:
         return bool(self.voters) and 2 * len({c.id for c in well}) > len(self.voters)
 
     def leading(self) -> Controller | None:
-        """The controller that decides."""
+        """The active controller."""
         well = self._well()
         return min(well, key=lambda c: (c.began, c.id)) if self._are_majority(well) else None
 
     def hears(self, process: Process) -> bool:
-        """Whether a broker reaches the controller that decides."""
+        """Whether a broker can connect to the active controller."""
         leading = self.leading()
         return leading is not None and self.links(process.node, leading.node)
 
     # -- brokers
 
     def process_of(self, broker: int | None) -> Process | None:
-        """The process that is registered as a broker, None if it has ended."""
+        """The registered process of a broker, None if it has ended."""
         found = self.brokers.get(broker) if broker is not None else None
         if found is not None:
             for process in self.processes.values():
@@ -251,7 +251,7 @@ class State:
         return None
 
     def able(self, part: Part, broker: int) -> bool:
-        """Whether the controllers would have a broker lead a partition, as `LeaderAcceptor` has it."""
+        """Whether the controllers accept a broker as leader of a partition, as in `LeaderAcceptor`."""
         found = self.brokers.get(broker)
         if found is None or found.fenced or found.leaving or broker not in part.replicas:
             return False
@@ -259,17 +259,17 @@ class State:
         return at is None or at in found.dirs
 
     def default_dir(self, broker: int) -> str | None:
-        """The directory that the controllers write down for a new replica: that of a broker which has just one."""
+        """The directory that the controllers assign to a new replica: that of a broker with a single one."""
         found = self.brokers.get(broker)
         return next(iter(found.dirs)) if found is not None and len(found.dirs) == 1 else None
 
     def own_settings(self, process: Process) -> dict[str, str]:
-        """What was set on a broker, as its process has it: none of it where the cordon names a dir that it was started without."""
+        """A broker's dynamic settings as applied by its process: none if the cordon names a dir that it was started without."""
         held = self.configs.get(("broker", str(process.broker)), {})
         return held if known_dirs(process, held) else {}
 
     def cordoned(self, process: Process) -> set[str]:
-        """Log dirs that take no replicas."""
+        """Log dirs that accept no replicas."""
         return cordons(self.own_settings(process)) if self.level >= CORDONS_FROM else set()
 
     # -- topics
@@ -282,10 +282,10 @@ class State:
         return int(held or 1)
 
     def effective_min_isr(self, topic: str) -> int:
-        """As the controllers count: no more than the first partition has replicas."""
+        """min.insync.replicas for the controllers: at most the number of replicas of the first partition."""
         first = self.parts.get((topic, 0))
         return min(self.min_isr(topic), len(first.replicas)) if first is not None else self.min_isr(topic)
 
     def writable(self, part: Part) -> bool:
-        """Whether enough are in sync for acks=all, as the leader counts."""
+        """Whether enough replicas are in sync for acks=all, for the leader."""
         return len(part.isr) >= min(self.min_isr(part.topic), len(part.replicas))
