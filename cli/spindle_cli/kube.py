@@ -239,7 +239,7 @@ class Kube:
         except ApiException as error:
             if error.status == 404 and what.startswith("kafka"):
                 raise NotFoundError(
-                    f"this Kubernetes knows no {what}: install Spindle first (helm install spindle charts/spindle)"
+                    f"the API server does not know {what}: install Spindle first (helm install spindle charts/spindle)"
                 ) from error
             if error.status == 404:
                 raise NotFoundError(f"there is no {what} in namespace {self.namespace}") from error

@@ -1,4 +1,4 @@
-"""Any Kubernetes object as a raw dict: take-over, backup and restore need more kinds than Spindle's own."""
+"""Reads and writes any Kubernetes object as a raw dict: take-over, backup and restore need more than Spindle's own kinds."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -149,7 +149,7 @@ class Objects:
                 self._served[kind] = version
                 break
             else:
-                raise NotFoundError(f"this Kubernetes knows no {kind.name} of {kind.group}")
+                raise NotFoundError(f"the API server does not know the kind {kind.name} of {kind.group}")
         return self._served[kind]
 
 

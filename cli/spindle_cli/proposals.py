@@ -130,7 +130,7 @@ def _moves(each: KafkaRebalance, most: int) -> Table:
             move.reason,
         )
     if len(rows) > most:
-        table.caption = f"{len(rows) - most} smaller ones are not shown"
+        table.caption = f"{counted(len(rows) - most, 'smaller move')} not shown"
     return table
 
 
@@ -180,7 +180,7 @@ def stop(kube: Kube, name: str) -> str:
 def _still_open(each: KafkaRebalance) -> None:
     if is_over(each):
         raise KubeError(
-            f"{each.metadata.name} has ended ({phase_of(each)}). To make a new one: spindle rebalance run"
+            f"{each.metadata.name} has ended ({phase_of(each)}). To create a new one: spindle rebalance run"
         )
 
 

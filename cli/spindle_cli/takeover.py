@@ -8,6 +8,7 @@ from typing import Any, Final
 from kubernetes import client
 
 from spindle.cluster import names
+from spindle.cluster.waiting import counted
 from spindle.manifests.backup import hold
 from spindle.takeover import manifests, strimzi
 from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, memory_map, parse_memory
@@ -23,7 +24,7 @@ POD_SET: Final = Kind("StrimziPodSet", "strimzipodsets", strimzi.CORE_GROUP, _VE
 
 _POLL_S: Final = 1.0
 _PAUSED_S: Final = 300.0  # Strimzi reconciles every two minutes
-_STOPPED_S: Final = 1800.0  # a broker can take long to close its logs
+_STOPPED_S: Final = 1800.0  # a broker may take long to close its logs
 _GONE_S: Final = 120.0
 _LAID_OUT_S: Final = 1800.0  # the kubelet first changes the group of each file (fsGroup)
 
@@ -31,7 +32,7 @@ Say = Callable[[str], None]
 
 
 def read(found: Objects, name: str) -> strimzi.StrimziCluster:
-    """The cluster, read from Kubernetes."""
+    """Read the cluster from Kubernetes."""
     mine = f"{strimzi.LABEL_CLUSTER}={name}"
 
     def by_name(kind: Kind) -> dict[str, Json]:
@@ -50,7 +51,7 @@ def read(found: Objects, name: str) -> strimzi.StrimziCluster:
 
 
 def image_of(kube: Kube) -> str:
-    """Spindle's image, as its operator runs it."""
+    """The image of the installed operator."""
     call = client.CoreV1Api(kube.api).list_pod_for_all_namespaces
     answer = kube.ask(
         "pods", call, label_selector="app.kubernetes.io/name=spindle", limit=1, _preload_content=False
@@ -100,7 +101,7 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
     for node in plan.nodes:
         for disk in node.disks:
             _rename(found, disk.claim, disk, manifests.new_claim(plan, node, disk))
-    say(f"{len(kept.policies)} volumes have claims with Spindle's names")
+    say(f"{counted(len(kept.policies), 'volume')} reserved for claims with Spindle's names")
     directories = _lay_out(found, plan, image, say)
     for claim in manifests.told_claims(plan, directories):
         found.apply(claim)
@@ -173,7 +174,7 @@ def _stop(found: Objects, plan: TakeoverPlan, nodes: Sequence[NodePlan], say: Sa
         return not pods & there
 
     _until(f"the pods {', '.join(sorted(pods))} are deleted", stopped, _STOPPED_S)
-    say(f"{len(pods)} {'controllers' if nodes and nodes[0].controller else 'brokers'} are stopped")
+    say(f"{counted(len(pods), 'controller' if nodes and nodes[0].controller else 'broker')} stopped")
 
 
 def _rename(found: Objects, old: str, disk: DiskPlan, new: Json) -> None:
@@ -218,11 +219,17 @@ def _lay_out(
         way = (
             ""
             if undone
-            else f"\nTo resolve: correct that and run the command again, or go back with: spindle takeover undo {plan.name}"
+            else f"\nTo resolve: correct this and run the command again, or return the cluster to Strimzi with: spindle takeover undo {plan.name}"
         )
-        raise KubeError("volumes are not as expected, and were not changed.\n" + "\n".join(refused) + way)
+        raise KubeError(
+            "the volumes of these nodes do not have the expected content and were not changed.\n"
+            + "\n".join(refused)
+            + way
+        )
     if chosen:
-        say(f"the volumes of {len(chosen)} nodes have the layout of {'Strimzi' if undone else 'Spindle'}")
+        say(
+            f"the volumes of {counted(len(chosen), 'node')} now have the layout of {'Strimzi' if undone else 'Spindle'}"
+        )
     return told
 
 

@@ -22,7 +22,7 @@ Image = Annotated[str | None, typer.Option(help="Spindle's image; default: the o
 
 @app.command()
 def plan(cluster: Cluster, namespace: Namespace = None) -> None:
-    """Show what prevents it, what will differ, each step, and the KafkaCluster. Changes nothing."""
+    """Show the problems to solve first, the differences afterwards, each step, and the KafkaCluster. Changes nothing."""
     with sentences():
         found = Objects(Kube.connect(namespace))
         made = strimzi.plan(work.read(found, cluster))
@@ -38,7 +38,7 @@ def run(
     image: Image = None,
     yes: Annotated[bool, typer.Option("--yes", help="Stop Kafka without asking for confirmation.")] = False,
 ) -> None:
-    """Take the cluster over. Kafka is down from the second step to the last. Run again, it continues where it stopped."""
+    """Take the cluster over. Kafka is down meanwhile. If the command is interrupted, run it again: it continues."""
     with sentences():
         kube = Kube.connect(namespace)
         if not yes:
@@ -51,7 +51,7 @@ def run(
 
 @app.command()
 def undo(cluster: Cluster, namespace: Namespace = None, image: Image = None) -> None:
-    """Return the cluster to Strimzi, as long as Spindle has not started Kafka on its disks."""
+    """Return the cluster to Strimzi. Possible until Spindle has started Kafka on its disks."""
     with sentences():
         kube = Kube.connect(namespace)
         work.undo(Objects(kube), cluster, image or work.image_of(kube), say)
@@ -60,12 +60,12 @@ def undo(cluster: Cluster, namespace: Namespace = None, image: Image = None) -> 
 def _page(made: TakeoverPlan) -> str:
     parts = []
     if made.problems:
-        parts.append("These prevent it:\n" + _list(made.problems))
+        parts.append("Problems to solve first:\n" + _list(made.problems))
     if made.differences:
-        parts.append("These will differ:\n" + _list(made.differences))
+        parts.append("What will be different:\n" + _list(made.differences))
     if not made.problems:
-        parts.append("Steps:\n" + _list(steps(made)))
-    parts.append("KafkaCluster to be applied:\n" + yaml.safe_dump(dict(made.manifest), sort_keys=False))
+        parts.append("Steps of spindle takeover run:\n" + _list(steps(made)))
+    parts.append("KafkaCluster that it applies:\n" + yaml.safe_dump(dict(made.manifest), sort_keys=False))
     return "\n".join(parts)
 
 

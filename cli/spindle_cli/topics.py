@@ -1,4 +1,4 @@
-"""The commands that talk to Kafka. Each returns whether everything is as it should be."""
+"""The commands that connect to Kafka. Each returns whether everything is healthy."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -102,7 +102,7 @@ def _spread(topic: TopicView, console: Console) -> bool:
         return False
     fewest = min((len(topic.racks_of(each)) for each in topic.partitions), default=0)
     where = {0: "in a cluster without racks", 1: "on 1 rack"}.get(fewest, f"on {fewest} racks")
-    console.print(f"Topic {topic.name}: every one of its {len(topic.partitions)} partitions is {where}")
+    console.print(f"Topic {topic.name}: each of its {len(topic.partitions)} partitions is {where}")
     if topic.not_in_sync:
         console.print(f"Under-replicated partitions: {' '.join(map(str, topic.not_in_sync))}")
     return True

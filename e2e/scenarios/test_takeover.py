@@ -46,7 +46,7 @@ def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
     here = ("-n", lab.namespace)
     page = lab.spindle("takeover", "plan", CLUSTER, *here)
     print(page)
-    manifest = yaml.safe_load(page.split("KafkaCluster to be applied:\n", 1)[1])
+    manifest = yaml.safe_load(page.split("KafkaCluster that it applies:\n", 1)[1])
     assert [pool["name"] for pool in manifest["spec"]["brokerPools"]] == ["broker"]
     before = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in lab.list("pvc")}
 

@@ -34,7 +34,7 @@ def said(console: Console) -> str:
 def test_a_new_topic_is_on_every_rack_with_its_leaders_spread(access: Access, console: Console) -> None:
     assert topics.create(access, "orders", 6, 3, ["retention.ms=60000"], console)
 
-    assert "every one of its 6 partitions is on 3 racks" in said(console)
+    assert "each of its 6 partitions is on 3 racks" in said(console)
     with connect(access) as client:
         topic = client.topic("orders")
         assert topic is not None

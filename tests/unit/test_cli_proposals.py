@@ -90,7 +90,7 @@ def test_a_page_says_what_it_costs_what_it_is_good_for_and_why(told: Any) -> Non
     assert "0:disk0" in text
     assert "2:disk1" in text
     assert "is over its band" in text
-    assert "1 smaller ones are not shown" in text
+    assert "1 smaller move not shown" in text
     assert "spindle rebalance approve demo-1" in text
     assert HASH in text
 

@@ -88,7 +88,7 @@ def test_brokers_keep_their_ids_and_controllers_get_those_of_spindles_in_order()
         ("data-3-demo-brokers-1", "data-disk1-demo-1", "kafka-log1"),
     ]
     assert made.controllers[0].disks[0].becomes == "data-metadata-demo-9000"
-    assert any("2 is 9000" in step for step in steps(made))
+    assert any("2 becomes 9000" in step for step in steps(made))
 
 
 def test_what_is_applied_is_a_kafkacluster_that_is_understood() -> None:
@@ -122,7 +122,9 @@ def test_what_is_applied_is_a_kafkacluster_that_is_understood() -> None:
         pytest.param({"kafka.status.clusterId": ""}, "status.clusterId", id="no id"),
         pytest.param({"kafka.status.conditions": []}, "is not Ready", id="not well"),
         pytest.param({"kafka.spec.kafka.tieredStorage": {"type": "custom"}}, "tieredStorage", id="tiers"),
-        pytest.param({"pools.1.spec.roles": ["controller", "broker"]}, "in one process", id="both roles"),
+        pytest.param(
+            {"pools.1.spec.roles": ["controller", "broker"]}, "controller and broker at once", id="both roles"
+        ),
         pytest.param({"pools.1.status.nodeIds": [2, 3]}, "2 controllers", id="an even quorum"),
         pytest.param({"pools.0.status.nodeIds": [0, 9500]}, "ids below 9000", id="a high id"),
         pytest.param({"pools.0.spec.storage": {"type": "ephemeral"}}, "only persistent-claim", id="no claim"),
@@ -149,7 +151,7 @@ def test_what_stands_against_it_is_told(change: dict[str, Any], says: str) -> No
 def test_a_namesake_stands_against_it() -> None:
     assert "already" in strimzi.plan(replace(theirs(), taken=frozenset({"demo"}))).problems[0]
     taken = {**theirs().claims, "data-disk0-demo-0": claim("data-disk0-demo-0")}
-    assert any("is there already" in text for text in strimzi.plan(replace(theirs(), claims=taken)).problems)
+    assert any("exists already" in text for text in strimzi.plan(replace(theirs(), claims=taken)).problems)
 
 
 def test_what_was_is_written_down_and_read_again() -> None:
@@ -228,8 +230,8 @@ def test_a_volume_that_is_as_expected_may_be_taken() -> None:
         pytest.param(VolumeObservation(meta=meta(), locked=True), "in use", id="in use"),
         pytest.param(VolumeObservation(meta=meta(), writable=False), "fsGroup", id="not ours to write"),
         pytest.param(VolumeObservation(meta=meta(), ours=meta()), "both", id="both"),
-        pytest.param(VolumeObservation(ours=meta()), "not taken over", id="somebody's"),
-        pytest.param(VolumeObservation(meta="version=7\n"), "understood", id="unreadable"),
+        pytest.param(VolumeObservation(ours=meta()), "does not come from this take-over", id="somebody's"),
+        pytest.param(VolumeObservation(meta="version=7\n"), "cannot be parsed", id="unreadable"),
     ],
 )
 def test_any_other_volume_is_left_alone(seen: VolumeObservation, says: str) -> None:

@@ -1,15 +1,15 @@
-"""Replacing a cluster's certificate authority without a moment in which anybody shows what another one does not trust.
+"""Replaces a cluster's CA so that no process ever presents a certificate that another one does not trust.
 
-Three writes of one Secret, each of which only follows when the world has caught up with the one before:
+It writes one Secret three times. Each write waits until all nodes and clients use the result of the previous one:
 
     STABLE ──announce──► SPREADING ──switch──► CHANGING ──retire──► STABLE
-    one authority        two are trusted,      two are trusted,      one authority,
+    one CA               two are trusted,      two are trusted,      one CA,
                          the old one signs     the new one signs     the new one
 
-A process of Kafka may read its mounted Secret anew at any moment (every change of a broker's dynamic configuration makes it
-do so for its listeners), and its client for the quorum does so never (Kafka's ``KafkaRaftManager`` does not register it for
-reconfiguration). So nothing is said here about which of the two it has: before the authorities are switched every process was
-started with both trusted, and before the old one is retired every process was started with a certificate of the new one.
+A Kafka process may reload its mounted Secret at any time (every change of a broker's dynamic configuration reloads it
+for its listeners), and its quorum client never reloads it (Kafka's ``KafkaRaftManager`` does not register it for
+reconfiguration). So the phases do not depend on which version a process uses: before the switch, every process was started
+with both CAs trusted, and before the old one is retired, every process was started with a certificate of the new one.
 """
 
 import enum
@@ -20,7 +20,7 @@ from spindle.cluster.waiting import some
 
 
 class RotationPhase(enum.Enum):
-    """Where a replacement stands, by what the authority's Secret holds."""
+    """The phase of a replacement, from the content of the CA's Secret."""
 
     STABLE = "Stable"
     SPREADING = "Spreading"
@@ -28,7 +28,7 @@ class RotationPhase(enum.Enum):
 
 
 class RotationStep(enum.Enum):
-    """A write of the authority's Secret."""
+    """A write of the CA's Secret."""
 
     ANNOUNCE = "announce"
     SWITCH = "switch"
@@ -37,12 +37,12 @@ class RotationStep(enum.Enum):
 
 @dataclass(frozen=True)
 class Authority:
-    """Who signs, and who is trusted.
+    """The signing CA and the trusted CAs.
 
     Attributes:
-        signer: fingerprint of the one that signs new certificates.
-        trusted: fingerprints of all that are to be trusted, the signer first.
-        due: why it is to be replaced, as a clause; None if it is not.
+        signer: fingerprint of the CA that signs new certificates.
+        trusted: fingerprints of all trusted CAs, the signer first.
+        due: why the CA must be replaced, as a clause; None if it need not be.
     """
 
     phase: RotationPhase
@@ -53,16 +53,16 @@ class Authority:
 
 @dataclass(frozen=True)
 class Holder:
-    """Somebody with a certificate: a node of Kafka, or a client.
+    """A Kafka node or a client with a certificate.
 
     Attributes:
         name: of its Secret.
-        issuer: who signed the certificate in the Secret, by fingerprint; None for somebody who shows none.
-        trust: whom the Secret says to trust, by fingerprint.
-        age: seconds for which the Secret has named these authorities, whether or not it was renewed since; infinite if nobody
-            can have read anything older in it.
-        started: for a node: whether its process, if one is there, was started with what is in the Secret; None for a client,
-            which is given time instead.
+        issuer: fingerprint of the CA that signed the certificate in the Secret; None if it has no certificate.
+        trust: fingerprints of the trusted CAs in the Secret.
+        age: seconds for which the Secret has listed these CAs, regardless of renewals; infinite if no process
+            can have read an older version.
+        started: for a node, whether its process, if it runs, was started with the content of the Secret; None for a client,
+            which gets a grace period instead.
     """
 
     name: str
@@ -77,9 +77,9 @@ class Pending:
     """What a replacement waits for.
 
     Attributes:
-        nodes: Secrets of nodes that have to be written, or whose process has to restart.
-        clients: Secrets of clients that have to be written.
-        seconds: until the clients' time is over, if that is all.
+        nodes: Secrets of nodes that must be written, or whose process must restart.
+        clients: Secrets of clients that must be written.
+        seconds: until the clients' grace period ends, if nothing else is pending.
     """
 
     nodes: tuple[str, ...] = ()
@@ -90,19 +90,19 @@ class Pending:
         if self.nodes:
             return f"restarts of pods that use {some(list(self.nodes))}"
         if self.clients:
-            return f"new contents of {some(list(self.clients))}"
-        return f"clients to reload their Secrets, for {max(1, round(self.seconds))} s more"
+            return f"the update of {some(list(self.clients))}"
+        return f"clients to reload their Secrets, for another {max(1, round(self.seconds))} s"
 
 
 def next_step(
     authority: Authority, holders: Iterable[Holder], grace: float
 ) -> tuple[RotationStep | None, Pending | None]:
-    """What to do with the authority now: a step, or what it waits for, or neither.
+    """The next step of a replacement, or what it waits for, or neither.
 
     Args:
-        authority: as its Secret has it.
-        holders: everybody with a certificate of it. One that is missing here is asked nothing, so all must be known.
-        grace: seconds that clients are given after their Secret named the authorities of this phase.
+        authority: from the CA's Secret.
+        holders: all nodes and clients with a certificate; the result is wrong if one is missing.
+        grace: seconds that clients get after their Secret lists the CAs of this phase.
     """
     if authority.phase is RotationPhase.STABLE:
         return (RotationStep.ANNOUNCE, None) if authority.due else (None, None)
@@ -123,5 +123,5 @@ def _pending(authority: Authority, holders: tuple[Holder, ...], grace: float) ->
 
 
 def _written(authority: Authority, holder: Holder) -> bool:
-    """Whether a Secret says all that it has to say in this phase."""
+    """Whether a Secret has the content that this phase requires."""
     return holder.issuer in (None, authority.signer) and holder.trust >= set(authority.trusted)

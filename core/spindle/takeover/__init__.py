@@ -1,5 +1,6 @@
-"""A cluster that another operator made becomes ours, with its disks as they are.
+"""Takes over a cluster from another operator, with its disks and data.
 
-`strimzi` reads what stands in Kubernetes and makes a `plan` of it, `volumes` says what may be done with what stands on a disk, and `manifests`
-are the objects in between. Nothing here formats or deletes data; until the KafkaCluster is applied, all of it can be undone.
+`strimzi` computes a `plan` from the objects in Kubernetes, `spec` translates the Kafka resource, `volumes` decides what may be done with a
+disk, and `manifests` builds the objects of the migration. Nothing here formats or deletes data. Until Spindle has started Kafka on a disk,
+the migration can be undone.
 """

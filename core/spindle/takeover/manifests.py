@@ -1,4 +1,4 @@
-"""The objects of a take-over: claims under their new names, and the pods that lay volumes out anew."""
+"""The objects of a take-over: claims with their new names, and the pods that change the layout of volumes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,16 +14,16 @@ from spindle.takeover.plan import DISKS_ROOT, DiskPlan, NodePlan, TakeoverPlan, 
 
 APP: Final = "spindle-takeover"
 MEMORY_KEY: Final = "memory"
-_UID: Final = 1000  # Kafka's own, in its stock image
+_UID: Final = 1000  # of Kafka in its stock image
 
 
 def memory(
     plan: TakeoverPlan, claims: Mapping[str, Mapping[str, Any]], policies: Mapping[str, str]
 ) -> TakeoverRecord:
-    """What has to be known to go on, and to go back.
+    """The record that continues or undoes the take-over.
 
     Args:
-        claims: the namespace's, by name.
+        claims: of the namespace, by name.
         policies: PersistentVolume → its reclaim policy.
     """
     disks = [disk for node in plan.nodes for disk in node.disks]
@@ -36,7 +36,7 @@ def memory(
 
 
 def memory_object(kept: TakeoverRecord) -> dict[str, Any]:
-    """The ConfigMap that it is written down in."""
+    """The ConfigMap of the record."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -50,17 +50,17 @@ def memory_object(kept: TakeoverRecord) -> dict[str, Any]:
 
 
 def new_claim(plan: TakeoverPlan, node: NodePlan, disk: DiskPlan) -> dict[str, Any]:
-    """A claim before it is known what is on its disk: nobody takes it for a disk of a cluster yet."""
+    """A claim before its disk was inspected: without annotations, so that it does not count as a disk of a cluster yet."""
     made = _claim(plan, node, disk, (), "")
     del made["metadata"]["annotations"]
     return made
 
 
 def told_claims(plan: TakeoverPlan, found: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
-    """The claims, saying whose disks they are.
+    """The claims with the identity of their disks.
 
     Args:
-        found: for each node, by the id that it had, the directory ids of its disks.
+        found: directory ids of the disks of each node, by its former id.
     """
     voters = tuple(ConfiguredVoter(node.as_node, found[node.node_id][0]) for node in plan.controllers)
     made = []
@@ -71,19 +71,19 @@ def told_claims(plan: TakeoverPlan, found: Mapping[int, Sequence[str]]) -> list[
             each = _claim(plan, node, disk, voters, directory_id)
             if node.controller:
                 each["metadata"]["annotations"][names.ANN_QUORUM] = STATIC
-            else:  # so that a claim that goes missing before the first start is missed
+            else:  # so that Spindle notices if a claim is deleted before the first start
                 each["metadata"]["annotations"][names.ANN_LOG_DIRS] = listed.text()
             made.append(each)
     return made
 
 
 def pod_name(plan: TakeoverPlan, node: NodePlan) -> str:
-    """Name of the pod that lays a node's volumes out."""
+    """Name of the pod that changes the layout of a node's volumes."""
     return f"{plan.name}-takeover-{node.node_id}"
 
 
 def pod(plan: TakeoverPlan, node: NodePlan, image: str, *, undo: bool = False) -> dict[str, Any]:
-    """The pod that lays a node's volumes out anew; it mounts nothing else, and what it finds is its termination message."""
+    """The pod that changes the layout of a node's volumes; it mounts nothing else and reports in its termination message."""
     order = node.order(plan.cluster_id, undo=undo).text()
     return {
         "apiVersion": "v1",
@@ -97,13 +97,13 @@ def pod(plan: TakeoverPlan, node: NodePlan, image: str, *, undo: bool = False) -
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 30,
-            "tolerations": [{"operator": "Exists"}],  # it goes where the disks are
+            "tolerations": [{"operator": "Exists"}],  # it is scheduled to the node with the disks
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": _UID,
                 "runAsGroup": _UID,
                 "fsGroup": _UID,
-                # The files are another user's; Kafka is to reach them by their group from now on.
+                # The files belong to another user; Kafka accesses them through their group from now on.
                 "fsGroupChangePolicy": "Always",
                 "seccompProfile": {"type": "RuntimeDefault"},
             },

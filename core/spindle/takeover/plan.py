@@ -1,13 +1,14 @@
-"""What a take-over is made of: which node becomes which, on what disks, and what stands against it."""
+"""The plan of a take-over: the new ids of nodes, their disks, and the problems to solve first."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from spindle.cluster.waiting import counted
 from spindle.takeover.volumes import VolumeOrder, VolumePlace
 
-DISKS_ROOT = "/disks"  # where a pod that lays volumes out anew mounts them
+DISKS_ROOT = "/disks"  # mount point in the pod that changes the layout of volumes
 
 
 @dataclass(frozen=True)
@@ -15,12 +16,12 @@ class DiskPlan:
     """One volume.
 
     Attributes:
-        claim: its claim as the other operator named it.
-        becomes: its claim as Spindle names it.
+        claim: name of its claim with the other operator.
+        becomes: name of its claim with Spindle.
         volume: the PersistentVolume.
         folder: the log dir at its root.
         disk: ``disk0``, …, or ``metadata``.
-        size, storage_class: what the new claim asks for.
+        size, storage_class: of the new claim.
     """
 
     claim: str
@@ -37,9 +38,9 @@ class NodePlan:
     """One broker or controller.
 
     Attributes:
-        node_id: its id until now.
-        as_node: its id from then on; another one only for controllers.
-        pod: its pod until now.
+        node_id: its present id.
+        as_node: its new id, which differs only for controllers.
+        pod: its present pod.
         pool: its pool; None for controllers.
         rack: the zone of the Kubernetes node that it runs on.
     """
@@ -57,7 +58,7 @@ class NodePlan:
         return self.pool is None
 
     def order(self, cluster_id: str, *, undo: bool = False) -> VolumeOrder:
-        """What is to be done with its volumes."""
+        """The order for the pod that changes the layout of its volumes."""
         places = (
             VolumePlace(
                 f"{DISKS_ROOT}/{disk.disk}",
@@ -73,12 +74,12 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class TakeoverPlan:
-    """All of it.
+    """The plan of a take-over.
 
     Attributes:
         manifest: the KafkaCluster.
-        problems: what has to be changed before it can begin; empty if it can.
-        differences: what will not be as it was, and what to do about it.
+        problems: what must change before the take-over; empty if nothing must.
+        differences: what will be different afterwards, and what to do about it.
     """
 
     name: str
@@ -102,11 +103,11 @@ class TakeoverPlan:
 
 @dataclass(frozen=True)
 class TakeoverRecord:
-    """What is needed to go on, and to go back; written down before anything is changed.
+    """The state before the take-over, to continue or undo it; written before anything is changed.
 
     Attributes:
-        claims: the claims as they were, by name.
-        policies: PersistentVolume → its reclaim policy as it was.
+        claims: the original claims, by name.
+        policies: PersistentVolume → its original reclaim policy.
     """
 
     plan: TakeoverPlan
@@ -119,10 +120,10 @@ class TakeoverRecord:
 
 
 def parse_memory(text: str) -> TakeoverRecord:
-    """What was written down.
+    """Parse the record.
 
     Raises:
-        ValueError: it can't be understood.
+        ValueError: it is not valid.
     """
     try:
         document = json.loads(text)
@@ -140,24 +141,24 @@ def parse_memory(text: str) -> TakeoverRecord:
 
 
 def steps(plan: TakeoverPlan) -> Sequence[str]:
-    """What happens, in words, in the order in which it does."""
+    """The steps of the take-over in their order, one text each."""
     disks = sum(len(node.disks) for node in plan.nodes)
     return (
-        f"What the cluster is now is written to the ConfigMap {memory_map(plan.name)}.",
-        f"Strimzi is told to leave it alone: strimzi.io/pause-reconciliation on Kafka {plan.name}, and then waits until it has stopped.",
-        f"The {disks} volumes are set to be retained, even if their claims are deleted.",
-        f"Kafka is stopped: the {len(plan.brokers)} brokers, then the {len(plan.controllers)} controllers. Clients wait from here on.",
-        "Each volume is kept for a claim with the name that Spindle gives it (claimRef); the claim that it had is deleted.",
-        "On each volume the folder kafka-log<id> is renamed to log; nothing is copied, formatted or deleted. "
-        "Controllers get new ids: "
-        + ", ".join(f"{node.node_id} is {node.as_node}" for node in plan.controllers)
+        f"Record the present state in ConfigMap {memory_map(plan.name)}, so that the migration can be continued or undone.",
+        f"Pause Strimzi: annotate the Kafka resource {plan.name} with strimzi.io/pause-reconciliation, and wait until Strimzi reports the pause.",
+        f"Set the reclaim policy of all {disks} volumes to Retain, so that they stay when their claims are deleted.",
+        f"Stop Kafka: delete the StrimziPodSets of {counted(len(plan.brokers), 'broker')}, then those of {counted(len(plan.controllers), 'controller')}; clients cannot connect from here on.",
+        "For each volume, delete Strimzi's claim and reserve the volume (claimRef) for a new claim with Spindle's name.",
+        "On each volume, rename the folder kafka-log<id> to log. Nothing is copied, formatted or deleted. "
+        "Brokers keep their ids. Controllers get new ids: "
+        + ", ".join(f"{node.node_id} becomes {node.as_node}" for node in plan.controllers)
         + ".",
-        "Each claim gets annotations with the identity from its disk's meta.properties.",
-        f"The KafkaCluster {plan.name} is applied. Spindle finds its disks, as it does for one that was deleted.",
-        "When Kafka runs, its quorum is made dynamic (kraft.version 1), and its nodes restarted once more, one after the other.",
+        "Annotate each new claim with the cluster id, node id and directory id from the meta.properties on its disk.",
+        f"Apply the KafkaCluster {plan.name}: Spindle finds the disks by these annotations and starts Kafka on them, after which there is no undo.",
+        "When Kafka runs, Spindle raises kraft.version to 1 (dynamic quorum) and restarts all nodes once more, one by one.",
     )
 
 
 def memory_map(cluster: str) -> str:
-    """Name of the ConfigMap with what was."""
+    """Name of the ConfigMap with the record."""
     return f"{cluster}-takeover"

@@ -1,4 +1,4 @@
-"""The KafkaCluster that stands for a Kafka resource and its node pools, and what of these it cannot say."""
+"""Translates a Kafka resource and its node pools to a KafkaCluster, and lists what has no counterpart."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,24 +17,24 @@ _TYPES: Final = ("internal", "nodeport", "loadbalancer")
 _AUTH: Final = {None: "none", "tls": "mtls", "scram-sha-512": "scram"}
 _PORTS: Final = (names.PORT_CONTROLLER, names.PORT_REPLICATION, names.PORT_CLIENT, names.PORT_METRICS)
 _HEAP: Final = re.compile(r"[1-9][0-9]*[kKmMgG]")
-# Parts of a Kafka resource that have no counterpart here → what to do about it.
+# Fields of a Kafka resource without a counterpart → the difference, and what to do about it.
 _LEFT: Final = {
-    "template": "labels, affinity and the like of Strimzi's objects are not carried over; see spec.scheduling",
-    "metricsConfig": "Spindle exports metrics on port 9404 with rules of its own; dashboards and alerts have to be adapted",
-    "logging": "log levels are not carried over",
-    "quotas": "the quotas plugin is Strimzi's own; Spindle protects full disks by spec.disks.thresholds",
-    "jmxOptions": "a remote JMX port is not offered",
-    "image": "Strimzi's images are laid out in their own way; the stock image of Apache Kafka is used",
-    "livenessProbe": "probes are Spindle's own",
-    "readinessProbe": "probes are Spindle's own",
+    "template": "labels, affinity and other settings of pods are not migrated; set spec.scheduling of the KafkaCluster if you need them",
+    "metricsConfig": "Spindle exports metrics on port 9404 with other rules; adapt your dashboards and alerts",
+    "logging": "log levels are not migrated",
+    "quotas": "Strimzi's quotas plugin is not available; Spindle protects disks from filling up with spec.disks.thresholds",
+    "jmxOptions": "Spindle has no remote JMX port",
+    "image": "images that are based on Strimzi's do not work; Spindle uses the stock image of Apache Kafka",
+    "livenessProbe": "Spindle sets its own probes",
+    "readinessProbe": "Spindle sets its own probes",
 }
 _LEFT_ABOVE: Final = {
-    "cruiseControl": "Spindle plans moves itself (spec.rebalance); Cruise Control goes with the Kafka resource, and so do its topics if you delete them",
-    "kafkaExporter": "not offered; the exporter goes with the Kafka resource",
-    "entityOperator": "topics stay in Kafka; KafkaTopics are followed by nobody any more",
-    "clusterCa": "Spindle makes an authority of its own: clients have to trust the one in the Secret <cluster>-ca from then on",
-    "clientsCa": "certificates that Strimzi's clients authority has signed open nothing any more",
-    "maintenanceTimeWindows": "renewals of certificates are not held back for windows",
+    "cruiseControl": "Spindle plans rebalances itself (spec.rebalance). Cruise Control is removed with the Kafka resource; delete its topics yourself",
+    "kafkaExporter": "Spindle has no Kafka Exporter; it is removed with the Kafka resource",
+    "entityOperator": "topics stay in Kafka, but nothing reconciles KafkaTopic resources any more",
+    "clusterCa": "Spindle creates its own certificate authority: clients must trust the one in the Secret <cluster>-ca",
+    "clientsCa": "client certificates signed by Strimzi's clients CA are no longer accepted",
+    "maintenanceTimeWindows": "Spindle renews certificates at any time, without maintenance windows",
 }
 
 StrimziSpec = Mapping[str, Any]
@@ -45,7 +45,7 @@ class Volume:
     """One volume of a pool's storage.
 
     Attributes:
-        prefix: its claims' names begin with it.
+        prefix: of the names of its claims.
     """
 
     prefix: str
@@ -53,13 +53,13 @@ class Volume:
 
 
 def volumes(pool: StrimziSpec) -> list[Volume] | str:
-    """The volumes of each node of a pool by their ids, or why it has none that could be taken over."""
+    """The volumes of each node of a pool, ordered by id; or why they cannot be taken over."""
     storage = (pool.get("spec") or {}).get("storage") or {}
     many = storage.get("type") == "jbod"
     parts = list(storage.get("volumes") or ()) if many else [storage]
     other = sorted({str(part.get("type")) for part in parts} - {"persistent-claim"})
     if other or not parts:
-        return f"its storage is {some(other) or 'empty'}, and only persistent-claim outlives its pod"
+        return f"its storage is {some(other) or 'empty'}, but only persistent-claim storage survives its pod"
     parts.sort(key=lambda part: int(part.get("id") or 0))
     return [
         Volume(f"data-{int(part.get('id') or 0)}" if many else "data", str(part.get("size")))
@@ -68,7 +68,7 @@ def volumes(pool: StrimziSpec) -> list[Volume] | str:
 
 
 def smallest(found: Sequence[Volume]) -> str:
-    """The least size: a claim that asks for less than its volume has is bound to it all the same."""
+    """The smallest size; a claim can bind a volume that is larger than requested."""
     return min((volume.size for volume in found), key=quantity.parse)
 
 
@@ -78,7 +78,7 @@ def manifest(
     brokers: Sequence[StrimziSpec],
     nodes: Sequence[NodePlan],
 ) -> tuple[dict[str, Any], list[str]]:
-    """The KafkaCluster, and what will not be as it was."""
+    """The KafkaCluster, and the differences to the Kafka resource."""
     strimzi = (kafka.get("spec") or {}).get("kafka") or {}
     told: list[str] = []
     mine = [node for node in nodes if node.controller]
@@ -96,7 +96,8 @@ def manifest(
     }
     if not strimzi.get("rack"):
         told.append(
-            f"Strimzi had no racks here: brokers get those of the label {ZONE}, and partitions may not be spread over them yet"
+            f"spec.kafka.rack is not set: Spindle uses the node label {ZONE} for racks. Existing partitions may not be spread over them yet; a rebalance "
+            "spreads them"
         )
     _authorization(strimzi.get("authorization"), told)
     told += [f"spec.kafka.{key}: {what}" for key, what in _LEFT.items() if strimzi.get(key)]
@@ -125,7 +126,7 @@ def _pool(
 
 
 def _storage(disks: Sequence[Any]) -> dict[str, str]:
-    """Size and class of disks: the least, and the one that all have."""
+    """The smallest size and the storage class of disks."""
     if not disks:
         return {"size": "1Gi"}
     found = {"size": min((disk.size for disk in disks), key=quantity.parse)}
@@ -134,7 +135,7 @@ def _storage(disks: Sequence[Any]) -> dict[str, str]:
 
 
 def _machine(pool: StrimziSpec, strimzi: StrimziSpec, told: list[str]) -> dict[str, Any]:
-    """Memory and processors of a pool's nodes."""
+    """Resources and JVM settings of a pool's nodes."""
     spec = pool.get("spec") or {}
     made: dict[str, Any] = {}
     given = spec.get("resources") or {}
@@ -150,10 +151,12 @@ def _machine(pool: StrimziSpec, strimzi: StrimziSpec, told: list[str]) -> dict[s
         made["jvm"] = {"heap": heap}
     elif heap:
         told.append(
-            f"-Xmx {heap} of pool {pool['metadata']['name']} is left out: write jvm.heap, for example 4g"
+            f"pool {pool['metadata']['name']}: the heap -Xmx {heap} is not migrated; set jvm.heap, for example to 4g"
         )
     if options.get("-XX") or options.get("javaSystemProperties"):
-        told.append("further options of the JVM are left out: write them under jvm.options")
+        told.append(
+            f"pool {pool['metadata']['name']}: -XX and javaSystemProperties of jvmOptions are not migrated; set jvm.options if you need them"
+        )
     return made
 
 
@@ -175,27 +178,33 @@ def _listeners(given: Sequence[StrimziSpec], kafka: StrimziSpec, told: list[str]
         what = f"listener {name} (port {port})"
         auth = (listener.get("authentication") or {}).get("type")
         if not listener.get("tls"):
-            told.append(f"{what} is not encrypted, and Spindle has no such listener: its clients need TLS")
+            told.append(
+                f"{what} is not encrypted and is not migrated, because all listeners of Spindle use TLS: change its clients to TLS"
+            )
         elif listener.get("type") not in _TYPES:
             told.append(
-                f"{what}: type {listener.get('type')} is not offered; write one of {', '.join(_TYPES)}"
+                f"{what} is not migrated: Spindle has no listeners of type {listener.get('type')}; add one of type {', '.join(_TYPES)}"
             )
         elif auth not in _AUTH:
-            told.append(f"{what}: authentication {auth} is not offered; write none, mtls or scram")
+            told.append(
+                f"{what} is not migrated: Spindle has no authentication {auth}; add a listener with none, mtls or scram"
+            )
         elif port in _PORTS:
-            told.append(f"{what}: the port is Spindle's own; write a listener with another one")
+            told.append(
+                f"{what} is not migrated: Spindle uses this port itself; add a listener with another port"
+            )
         else:
             made.append(
                 {"name": _listener_name(name), "port": port, "type": listener["type"], "auth": _AUTH[auth]}
             )
             if listener.get("configuration"):
                 told.append(
-                    f"{what}: its configuration (ports of nodes, addresses, certificates of its own) is not carried over"
+                    f"{what}: its configuration (node ports, addresses, custom certificates) is not migrated"
                 )
     cluster = kafka["metadata"]["name"]
     told.append(
-        f"clients start from {cluster}-bootstrap:{names.PORT_CLIENT} (certificate), or {cluster}-bootstrap-<listener>; {cluster}-kafka-bootstrap "
-        "goes with the Kafka resource"
+        f"the bootstrap address changes: clients use {cluster}-bootstrap:{names.PORT_CLIENT} (client certificate) or {cluster}-bootstrap-<listener>. "
+        f"{cluster}-kafka-bootstrap is removed with the Kafka resource"
     )
     return made
 
@@ -209,12 +218,15 @@ def _authorization(given: StrimziSpec | None, told: list[str]) -> None:
     kind = (given or {}).get("type")
     if kind is None:
         told.append(
-            "there was no authorization: with Spindle nobody may do anything without ACLs. Give them, with the Secret <cluster>-admin, first of all"
+            "authorization is not set: with Spindle, clients can do nothing without ACLs. After the migration, grant ACLs first, with the credentials in "
+            "the Secret <cluster>-admin"
         )
     elif kind != "simple":
-        told.append(f"authorization {kind} is not offered: rights are ACLs in Kafka")
+        told.append(
+            f"authorization {kind} is not migrated: Spindle uses Kafka's ACLs only; grant ACLs to your users"
+        )
     elif (given or {}).get("superUsers"):
-        told.append("authorization.superUsers are not carried over: give these users ACLs")
+        told.append("authorization.superUsers are not migrated: grant ACLs to these users")
 
 
 __all__ = ["ZONE", "Volume", "manifest", "smallest", "volumes"]

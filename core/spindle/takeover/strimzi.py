@@ -1,7 +1,7 @@
-"""A cluster of Strimzi's as it stands in Kubernetes, and the plan to take it over.
+"""Reads a Strimzi cluster from Kubernetes objects and plans its take-over.
 
-Names and folders are those of Strimzi's ``VolumeUtils``, ``KafkaBrokerConfigurationBuilder`` and ``kafka_run.sh``: a volume of a JBOD
-storage has the claim ``data-<id>-<cluster>-<pool>-<node>``, a single one ``data-<cluster>-<pool>-<node>``, and the log dir is the folder
+Names and folders follow Strimzi's ``VolumeUtils``, ``KafkaBrokerConfigurationBuilder`` and ``kafka_run.sh``: a volume of JBOD
+storage has the claim ``data-<id>-<cluster>-<pool>-<node>``, a single volume ``data-<cluster>-<pool>-<node>``, and the log dir is the folder
 ``kafka-log<node>`` on it.
 """
 
@@ -14,7 +14,7 @@ from spindle.api import quantity
 from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.versions import unsupported
-from spindle.cluster.waiting import some
+from spindle.cluster.waiting import counted, some
 from spindle.takeover import spec
 from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan
 
@@ -32,7 +32,7 @@ StrimziObject = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class StrimziCluster:
-    """What was read.
+    """The objects of a Strimzi cluster.
 
     Attributes:
         kafka: the Kafka resource.
@@ -41,8 +41,8 @@ class StrimziCluster:
         volumes: PersistentVolumes by name.
         nodes: Kubernetes nodes by name.
         pods: pods of its namespace by name.
-        users: how many KafkaUsers of Strimzi's belong to it.
-        taken: KafkaClusters of Spindle's in the namespace, by name.
+        users: number of its Strimzi KafkaUsers.
+        taken: names of the Spindle KafkaClusters in the namespace.
     """
 
     kafka: StrimziObject
@@ -71,12 +71,12 @@ class StrimziCluster:
 
     @property
     def topology_key(self) -> str:
-        """The label that is a rack."""
+        """The node label whose value is the rack."""
         return str((self.body.get("rack") or {}).get("topologyKey") or spec.ZONE)
 
 
 def plan(strimzi: StrimziCluster) -> TakeoverPlan:
-    """The plan, with everything that stands against it."""
+    """The plan, with all problems."""
     problems = _problems(strimzi)
     controllers, brokers = _roles(strimzi)
     ids = sorted(node for pool in controllers for node in _node_ids(pool))
@@ -91,9 +91,9 @@ def plan(strimzi: StrimziCluster) -> TakeoverPlan:
     manifest, differences = spec.manifest(strimzi.kafka, controllers, brokers, nodes)
     if strimzi.users:
         differences.append(
-            f"{strimzi.users} KafkaUsers of Strimzi's: their passwords (SCRAM) and ACLs stay in Kafka; those with certificates need a KafkaUser "
-            "of Spindle's (apiVersion spindle.dev/v1alpha1), since Spindle signs with an authority of its own, and ACLs of User:CN=<name> do "
-            "not fit the name that Spindle gives them, User:<name>"
+            f"{counted(strimzi.users, 'KafkaUser')} of Strimzi: passwords (SCRAM) and ACLs stay in Kafka. A user with a certificate needs a KafkaUser of "
+            "Spindle (apiVersion spindle.dev/v1alpha1), because Spindle has its own CA, and new ACLs, because its principal changes from "
+            "User:CN=<name> to User:<name>"
         )
     return TakeoverPlan(
         name=strimzi.name,
@@ -107,23 +107,21 @@ def plan(strimzi: StrimziCluster) -> TakeoverPlan:
 
 
 def _problems(strimzi: StrimziCluster) -> list[str]:
-    """What is wrong with the cluster as a whole."""
+    """Problems of the cluster as a whole."""
     found = []
     if strimzi.name in strimzi.taken:
-        found.append(
-            f"there is a KafkaCluster {strimzi.name} in this namespace already: rename or delete it first"
-        )
+        found.append(f"a KafkaCluster {strimzi.name} exists in this namespace already: delete it first")
     if _NAME.fullmatch(strimzi.name) is None:
         found.append(
-            f"{strimzi.name} is no name for a KafkaCluster: it begins with a letter and has at most 40 characters"
+            f"{strimzi.name} is not a valid name of a KafkaCluster, which begins with a letter and has at most 40 characters"
         )
     if not strimzi.status.get("clusterId"):
-        found.append("status.clusterId of the Kafka resource is empty: wait until Strimzi reports it")
+        found.append("status.clusterId of the Kafka resource is empty: wait until Strimzi sets it")
     version = str(strimzi.body.get("version") or strimzi.status.get("kafkaVersion") or "")
     refusal = unsupported(version)
     if refusal is not None:
         found.append(
-            f"Kafka {version or '(no version told)'} is not supported by Spindle: upgrade it with Strimzi first. {refusal.unblocked_by}"
+            f"Kafka {version or '(unknown version)'} is not supported by Spindle: upgrade it with Strimzi first. {refusal.unblocked_by}"
         )
     ready = [
         c
@@ -131,27 +129,30 @@ def _problems(strimzi: StrimziCluster) -> list[str]:
         if c.get("type") in ("Ready", "ReconciliationPaused")
     ]
     if not any(condition.get("status") == "True" for condition in ready):
-        found.append("the Kafka resource is not Ready: only a healthy cluster can be taken over")
+        found.append("the Kafka resource is not Ready: Spindle takes over only a healthy cluster")
     if strimzi.body.get("tieredStorage"):
         found.append(
-            "spec.kafka.tieredStorage: Spindle's images have no plugin for it, and what lies there could not be read"
+            "spec.kafka.tieredStorage is set: Spindle's images have no plugin for it, so remote segments could not be read"
         )
     controllers, brokers = _roles(strimzi)
     both = [_name(pool) for pool in strimzi.pools if pool not in controllers and pool not in brokers]
     if both:
         found.append(
-            f"pool {some(both)} has controllers and brokers in one process: Spindle runs them in separate pods and cannot take over such a pool"
+            f"pool {some(both)} has nodes that are controller and broker at once: Spindle runs these in separate pods, so move the controllers to "
+            "a pool of their own first"
         )
     count = sum(len(_node_ids(pool)) for pool in controllers)
     if count not in _QUORUMS:
-        found.append(f"the quorum has {count} controllers in pools of their own, and Spindle runs 1, 3 or 5")
+        found.append(
+            f"the cluster has {counted(count, 'controller')} in controller-only pools, but Spindle runs 1, 3 or 5"
+        )
     if not brokers:
-        found.append("there is no pool of brokers")
+        found.append("the cluster has no pool with only brokers")
     return found
 
 
 def _roles(strimzi: StrimziCluster) -> tuple[list[StrimziObject], list[StrimziObject]]:
-    """Pools of controllers alone, and of brokers alone."""
+    """Controller-only and broker-only pools."""
     roles = {_name(pool): set((pool.get("spec") or {}).get("roles") or ()) for pool in strimzi.pools}
     return (
         [pool for pool in strimzi.pools if roles[_name(pool)] == {"controller"}],
@@ -162,23 +163,25 @@ def _roles(strimzi: StrimziCluster) -> tuple[list[StrimziObject], list[StrimziOb
 def _node(
     strimzi: StrimziCluster, pool: StrimziObject, node: int, as_node: int, problems: list[str]
 ) -> NodePlan | None:
-    """One node; None, and why, if it cannot be taken over."""
+    """One node; None if it cannot be taken over, with the reason added to ``problems``."""
     where = f"pool {_name(pool)}, node {node}"
     controller = as_node >= names.FIRST_CONTROLLER_ID and "controller" in pool["spec"]["roles"]
     if not controller and node >= names.FIRST_CONTROLLER_ID:
         problems.append(
-            f"{where}: brokers have ids below {names.FIRST_CONTROLLER_ID}, which are for controllers from there on"
+            f"{where}: brokers must have ids below {names.FIRST_CONTROLLER_ID}; Spindle uses higher ids for controllers"
         )
         return None
     if not controller and _POOL_NAME.fullmatch(_name(pool)) is None:
-        problems.append(f"{where}: a pool's name begins with a letter and has at most 30 characters")
+        problems.append(
+            f"{where}: the name of a broker pool must begin with a letter and have at most 30 characters"
+        )
         return None
     volumes = spec.volumes(pool)
     if isinstance(volumes, str):
         problems.append(f"{where}: {volumes}")
         return None
     if controller and len(volumes) != 1:
-        problems.append(f"{where}: a controller has one disk, and this one has {len(volumes)}")
+        problems.append(f"{where}: a controller must have one volume, but this one has {len(volumes)}")
         return None
     pod = f"{strimzi.name}-{_name(pool)}-{node}"
     disks = []
@@ -203,18 +206,18 @@ def _node(
 def _disk(
     strimzi: StrimziCluster, claim: str, node: int, as_node: int, disk: str, size: str
 ) -> DiskPlan | str:
-    """One disk, or what is wrong with it."""
+    """One disk, or the reason why it cannot be taken over."""
     found = strimzi.claims.get(claim)
     if found is None:
-        return f"there is no claim {claim}"
+        return f"claim {claim} does not exist"
     volume = str((found.get("spec") or {}).get("volumeName") or "")
     if (found.get("status") or {}).get("phase") != "Bound" or volume not in strimzi.volumes:
-        return f"claim {claim} is not bound to a volume that can be read"
+        return f"claim {claim} is not bound to an existing volume"
     capacity = (strimzi.volumes[volume].get("spec") or {}).get("capacity", {}).get("storage", size)
     asked = min((size, str(capacity)), key=quantity.parse)
     becomes = names.claim_name(strimzi.name, as_node, disk)
     if becomes in strimzi.claims:
-        return f"a claim {becomes} is there already, which is what {claim} would become"
+        return f"claim {becomes} exists already, but {claim} would get this name: delete it first if it is not needed"
     storage_class = (found.get("spec") or {}).get("storageClassName")
     return DiskPlan(claim, becomes, volume, f"kafka-log{node}", disk, asked, storage_class)
 

@@ -1,4 +1,4 @@
-"""What may be done with a volume whose log dir another operator laid out: taken over, put back, or left alone (rule 7)."""
+"""Decides whether a volume of another operator may be taken over or returned ("no disk mistaken for another", `docs/safety.md`, rule 7)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,27 +7,25 @@ from typing import Any, Final
 
 from spindle.disks.identity import MetaProperties, parse_meta_properties
 
-ENV_ORDER: Final = "SPINDLE_TAKEOVER"  # the order, in the environment of the pod that carries it out
-RECORD: Final = "spindle-takeover.json"  # at the volume's root: what it was before
+ENV_ORDER: Final = "SPINDLE_TAKEOVER"  # the order, in the environment of the pod that executes it
+RECORD: Final = "spindle-takeover.json"  # file at the volume's root with its former state
 METADATA_FOLDER: Final = "__cluster_metadata-0"
-KEPT_METADATA: Final = (
-    "spindle-takeover-metadata"  # at the root: a broker's copy of the metadata log, which it fetches anew
-)
+KEPT_METADATA: Final = "spindle-takeover-metadata"  # folder at the root for a broker's copy of the metadata log, which it fetches again
 KEPT_VOTE: Final = (
-    "spindle-takeover-quorum-state"  # at the root: whom a controller voted for under its former number
+    "spindle-takeover-quorum-state"  # file at the root with the last vote of a controller under its former id
 )
 
 
 @dataclass(frozen=True)
 class VolumePlace:
-    """One volume and what is expected on it.
+    """One volume and its expected content.
 
     Attributes:
         path: where it is mounted.
         folder: the log dir's folder at its root, for example ``kafka-log0``.
-        node_id: whose it is.
-        as_node: whose it is to be; another number only for controllers.
-        controller: whether it holds the metadata log that counts.
+        node_id: id of its node.
+        as_node: new id of its node, which differs only for controllers.
+        controller: whether its metadata log must stay, because its node is a controller.
     """
 
     path: str
@@ -39,10 +37,10 @@ class VolumePlace:
 
 @dataclass(frozen=True)
 class VolumeOrder:
-    """What a pod is to do with the volumes of one node.
+    """The order for the pod that changes the layout of one node's volumes.
 
     Attributes:
-        undo: put them back as they were.
+        undo: whether to restore the former layout.
     """
 
     cluster_id: str
@@ -55,29 +53,29 @@ class VolumeOrder:
 
 
 def parse_order(text: str) -> VolumeOrder:
-    """An order back from its JSON.
+    """Parse an order.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not valid.
     """
     try:
         document = json.loads(text)
         places = tuple(VolumePlace(**place) for place in document["places"])
         return VolumeOrder(str(document["cluster_id"]), places, bool(document["undo"]))
     except (TypeError, KeyError) as error:
-        raise ValueError(f"is no order: {error}") from error
+        raise ValueError(f"is not a valid order: {error}") from error
 
 
 @dataclass(frozen=True)
 class VolumeObservation:
-    """What stands on a volume.
+    """The content of a volume.
 
     Attributes:
         entries: names at its root.
-        meta: text of the ``meta.properties`` in the other operator's folder; None if there is none.
-        ours: text of the one in our folder ``log``; None if there is none.
+        meta: text of ``meta.properties`` in the other operator's folder; None if there is none.
+        ours: text of ``meta.properties`` in Spindle's folder ``log``; None if there is none.
         record: text of `RECORD`; None if there is none.
-        identity: whether our identity file is there: a pod of ours has started on it.
+        identity: whether Spindle's identity file exists, so that one of its pods has started on the volume.
         locked: whether a process holds the log dir.
         writable: whether the root can be written.
     """
@@ -93,12 +91,12 @@ class VolumeObservation:
 
 @dataclass(frozen=True)
 class VolumeFinding:
-    """What follows.
+    """The decision for a volume.
 
     Attributes:
-        refusal: why the volume is left alone; empty if it is not.
-        done: whether it is as it should be already.
-        directory_id: that of its log dir.
+        refusal: why the volume must not be changed; empty if it may.
+        done: whether it has the target layout already.
+        directory_id: of its log dir.
     """
 
     refusal: str = ""
@@ -110,46 +108,44 @@ def may_take(order: VolumeOrder, place: VolumePlace, seen: VolumeObservation) ->
     """Whether a volume may be taken over."""
     if seen.meta is not None and seen.ours is not None:
         return VolumeFinding(
-            f"{place.path} has both a folder {place.folder} and a folder log: one of them is not its own"
+            f"{place.path} has both a folder {place.folder} and a folder log: one of them does not belong to this node"
         )
     if seen.ours is not None:
         return _taken(order, place, seen)
     if seen.meta is None:
         return VolumeFinding(
-            f"{place.path} has no {place.folder}/meta.properties: it is not the volume that it should be, or was never used"
+            f"{place.path} has no {place.folder}/meta.properties: it is another volume, or was never used"
         )
     meta = _read(seen.meta)
     if isinstance(meta, str):
-        return VolumeFinding(f"{place.path}: meta.properties can't be understood: {meta}")
+        return VolumeFinding(f"{place.path}: meta.properties cannot be parsed: {meta}")
     wrong = _of_another(order, place.node_id, meta)
     if wrong:
         return VolumeFinding(f"{place.path}: meta.properties names {wrong}")
     if meta.directory_id is None:
         return VolumeFinding(
-            f"{place.path}: meta.properties has no directory.id; Kafka 3.7 and later write one when they start"
+            f"{place.path}: meta.properties has no directory.id; Kafka 3.7 and later add one at their start"
         )
     if "log" in seen.entries:
-        return VolumeFinding(f"{place.path} has a folder log already, which is no log dir")
+        return VolumeFinding(f"{place.path} has a folder log already, which is not a log dir")
     if seen.locked:
-        return VolumeFinding(
-            f"{place.path}/{place.folder} is in use by a process: Kafka has to be stopped first"
-        )
+        return VolumeFinding(f"{place.path}/{place.folder} is in use by a process: stop Kafka first")
     if not seen.writable:
         return VolumeFinding(
-            f"{place.path} can't be written by group 1000: its volume type does not honour fsGroup"
+            f"{place.path} is not writable for group 1000: its volume type does not apply fsGroup"
         )
     return VolumeFinding(directory_id=meta.directory_id)
 
 
 def may_put_back(order: VolumeOrder, place: VolumePlace, seen: VolumeObservation) -> VolumeFinding:
-    """Whether a volume may be put back as it was: only as long as no pod of ours has started on it."""
+    """Whether the former layout may be restored: only while no pod of Spindle has started on the volume."""
     if seen.meta is not None and seen.ours is None:
         return VolumeFinding(done=True)
     if seen.record is None or seen.ours is None:
-        return VolumeFinding(f"{place.path} has no record of what it was before")
+        return VolumeFinding(f"{place.path} has no record of its former state")
     if seen.identity:
         return VolumeFinding(
-            f"{place.path}: Spindle has started on it, and what was written since would not be understood"
+            f"{place.path}: Spindle has started Kafka on it, and Kafka under Strimzi could not read the data written since"
         )
     if seen.locked:
         return VolumeFinding(f"{place.path}/log is in use by a process")
@@ -158,13 +154,13 @@ def may_put_back(order: VolumeOrder, place: VolumePlace, seen: VolumeObservation
     except ValueError as error:
         return VolumeFinding(f"{place.path}: its record {error}")
     if before.folder != place.folder or _of_another(order, place.node_id, before.meta):
-        return VolumeFinding(f"{place.path}: its record is of another volume")
+        return VolumeFinding(f"{place.path}: its record belongs to another volume")
     return VolumeFinding(directory_id=before.meta.directory_id or "")
 
 
 @dataclass(frozen=True)
 class Before:
-    """What a volume was before it was taken over."""
+    """The state of a volume before the take-over."""
 
     folder: str
     text: str
@@ -177,21 +173,21 @@ def note(place: VolumePlace, meta_text: str) -> str:
 
 
 def restore(record: str) -> Before:
-    """What a record says.
+    """Parse a record.
 
     Raises:
-        ValueError: it can't be understood.
+        ValueError: it is not valid.
     """
     try:
         document: Mapping[str, Any] = json.loads(record)
         text = str(document["metaProperties"])
         return Before(str(document["folder"]), text, parse_meta_properties(text))
     except (TypeError, KeyError, ValueError) as error:
-        raise ValueError(f"can't be understood: {error}") from error
+        raise ValueError(f"cannot be parsed: {error}") from error
 
 
 def renumbered(meta_text: str, node_id: int) -> str:
-    """A ``meta.properties`` with another node id, everything else as it was."""
+    """A ``meta.properties`` with another node id and no other change."""
     lines = [
         f"node.id={node_id}" if line.strip().startswith("node.id") else line
         for line in meta_text.splitlines()
@@ -200,7 +196,7 @@ def renumbered(meta_text: str, node_id: int) -> str:
 
 
 def report(findings: Sequence[VolumeFinding]) -> str:
-    """What the pod says at its end, as JSON: why not, or the directory id of each volume in the order of the order."""
+    """The pod's termination message as JSON: the refusals, or the directory id of each volume in the sequence of the order."""
     refused = [finding.refusal for finding in findings if finding.refusal]
     if refused:
         return json.dumps({"refused": "; ".join(refused)[:3000]})
@@ -210,12 +206,12 @@ def report(findings: Sequence[VolumeFinding]) -> str:
 def _taken(order: VolumeOrder, place: VolumePlace, seen: VolumeObservation) -> VolumeFinding:
     meta = _read(seen.ours or "")
     if isinstance(meta, str):
-        return VolumeFinding(f"{place.path}: log/meta.properties can't be understood: {meta}")
+        return VolumeFinding(f"{place.path}: log/meta.properties cannot be parsed: {meta}")
     if seen.record is None:
-        return VolumeFinding(f"{place.path} has a folder log that was not taken over")
+        return VolumeFinding(f"{place.path} has a folder log that does not come from this take-over")
     wrong = _of_another(order, place.as_node, meta)
     if wrong and not _of_another(order, place.node_id, meta):
-        return VolumeFinding(directory_id=meta.directory_id or "")  # cut off before the number was changed
+        return VolumeFinding(directory_id=meta.directory_id or "")  # interrupted before the id was changed
     if wrong:
         return VolumeFinding(f"{place.path}: log/meta.properties names {wrong}")
     return VolumeFinding(done=True, directory_id=meta.directory_id or "")

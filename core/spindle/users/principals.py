@@ -1,7 +1,7 @@
-"""Who a KafkaUser is to Kafka. A name that was somebody else's before is given a generation: ``orders``, then ``orders_2``.
+"""The principal of a KafkaUser. A name that another KafkaUser had before gets a generation: ``orders``, then ``orders_2``.
 
-A KafkaUser's certificate stays good after it is deleted, so its principal is denied everything until that has ended, and whoever comes by
-the same name meanwhile is another principal: neither do old certificates get the new one's rights, nor is the new one denied.
+The certificate of a deleted KafkaUser stays valid until it expires, so its principal is denied everything until then. A new KafkaUser with the
+same name gets another principal meanwhile: the old certificate does not get its ACLs, and the new user is not denied.
 """
 
 import itertools
@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from spindle.cluster.rights import Right
 
-LONGEST: Final = 64  # of a certificate's common name (ub-common-name of RFC 5280)
-# No Kubernetes name has one, and brokers make a principal of common names with letters, digits and these three alone: . _ -
+LONGEST: Final = 64  # maximum length of a certificate's common name (ub-common-name of RFC 5280)
+# Kubernetes names cannot contain it, and brokers derive principals only from common names of letters, digits and the characters . _ -
 _MARK: Final = "_"
-# Denied to a former principal. Of delegation tokens and other users' passwords nobody is given anything anyway.
+# Denied to a former principal. Spindle never allows operations on delegation tokens and on the passwords of other users.
 EVERYTHING: Final = frozenset(
     {
         Right("topic", "*", "literal", "All", "*"),
@@ -25,7 +25,7 @@ EVERYTHING: Final = frozenset(
 
 
 def on_record(user: Mapping[str, Any]) -> str | None:
-    """The principal that a KafkaUser has by its status, without ``User:``; None for none yet, or one that cannot be its own."""
+    """The principal in a KafkaUser's status, without ``User:``; None if there is none, or if it cannot belong to this user."""
     name = str(user["metadata"]["name"])
     told = str((user.get("status") or {}).get("principal") or "").removeprefix("User:")
     head, mark, generation = told.rpartition(_MARK)
@@ -35,19 +35,19 @@ def on_record(user: Mapping[str, Any]) -> str | None:
 
 
 def principal_of(user: Mapping[str, Any], former: Collection[str]) -> str:
-    """The principal that a KafkaUser has, or may have: the first generation of its name that was nobody's."""
+    """The present principal of a KafkaUser, or else the first generation of its name that no other user had."""
     name = str(user["metadata"]["name"])
     generations = itertools.chain([name], (f"{name}{_MARK}{number}" for number in itertools.count(2)))
     return on_record(user) or next(each for each in generations if each not in former)
 
 
 def former_on_record(status: Mapping[str, Any]) -> dict[str, str]:
-    """Former principals by a KafkaCluster's status, and when the last certificate of each ends."""
+    """Former principals in a KafkaCluster's status, and when the last certificate of each expires."""
     return {str(each["name"]): str(each["until"]) for each in status.get("formerUsers") or ()}
 
 
 def to_ask(users: Iterable[Mapping[str, Any]], status: Mapping[str, Any]) -> list[str]:
-    """Of which principals a pass has to know what Kafka says.
+    """The principals whose ACLs, quotas and credentials a pass must read from Kafka.
 
     Args:
         users: the KafkaUsers.

@@ -1,4 +1,4 @@
-"""What a user has in Kafka, and what to change of it. Ours is what is on record as ours; nothing else is taken away."""
+"""A user's ACLs, quotas and password in Kafka, and the changes to them. Spindle removes only what its record lists as set by Spindle."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -12,11 +12,11 @@ from spindle.users.wide import covers_own
 
 @dataclass(frozen=True)
 class Given:
-    """A quota that Spindle set, or is about to set.
+    """A quota that Spindle has set or is about to set.
 
     Attributes:
-        ours: values that are ours where they are found: the wanted one, and the one before while that is still in Kafka.
-        before: what stood there by somebody else's hand; None for nothing.
+        ours: values that count as set by Spindle: the desired one, and the previous one while it is still in Kafka.
+        before: the value that another client had set before; None for none.
     """
 
     ours: frozenset[float]
@@ -25,7 +25,7 @@ class Given:
 
 @dataclass(frozen=True)
 class UserRecord:
-    """What was written down as given by Spindle, before it was given; `kept_out`: denied to write to Spindle's own topics."""
+    """What Spindle has set, recorded before it is set; `kept_out`: a DENY of writes to Spindle's internal topics."""
 
     rights: frozenset[Right] = frozenset()
     quotas: Mapping[str, Given] = field(default_factory=dict)
@@ -35,14 +35,14 @@ class UserRecord:
 
 @dataclass(frozen=True)
 class RightsChange:
-    """What is to be done in Kafka, and what is to be on record.
+    """Changes in Kafka, and the record.
 
     Attributes:
-        give, take: rights.
-        quotas: by Kafka's names; None takes one away.
-        record: as it should read before anything more is given.
-        written: whether that is what stands there.
-        keep_out: True denies it to write to Spindle's own topics, False no longer does; None leaves that as it is.
+        give, take: ACLs to add and to remove.
+        quotas: by Kafka's names; None removes a quota.
+        record: the record that must be written before anything else is added.
+        written: whether the present record equals it.
+        keep_out: True adds a DENY of writes to Spindle's internal topics, False removes it, None changes nothing.
     """
 
     give: tuple[Right, ...]
@@ -54,12 +54,12 @@ class RightsChange:
 
     @property
     def nothing(self) -> bool:
-        """Whether all is as it should be."""
+        """Whether nothing is left to change."""
         return self.written and self.keep_out is None and not (self.give or self.take or self.quotas)
 
 
 def wanted_rights(spec: KafkaUserSpec) -> frozenset[Right]:
-    """The rights that a spec asks for, one by one."""
+    """The ACLs of a spec, one per operation."""
     return frozenset(
         Right(acl.resource, acl.name or "kafka-cluster", acl.pattern, operation, acl.host)
         for acl in spec.acls
@@ -68,7 +68,7 @@ def wanted_rights(spec: KafkaUserSpec) -> frozenset[Right]:
 
 
 def wanted_quotas(spec: KafkaUserSpec) -> dict[str, float]:
-    """The quotas that a spec asks for, by Kafka's names."""
+    """The quotas of a spec, by Kafka's names."""
     quotas = spec.quotas
     given = {
         "producer_byte_rate": quotas.producer_bytes_per_second,
@@ -86,16 +86,16 @@ def change(
     *,
     password: bool,
 ) -> RightsChange:
-    """From what is wanted, what is on record and what is there: what to do.
+    """Compute the changes from the desired state, the record and the state of Kafka.
 
-    A right is given only when it is on record already, so that it is known as ours wherever the giving is interrupted. One that is
-    there and not on record was given by somebody else and stays. A quota is set likewise, and put back to what somebody else had
-    set; one that is found at a value that is not ours was set by somebody since, and is left to them when it is asked for no more.
+    An ACL is added only after it is on record, so that an interruption at any point leaves no ACL of unknown origin. An ACL in Kafka that is
+    not on record was added by another client and stays. Quotas work the same way: a removed quota gets the value back that another client
+    had set before. A quota with a value that Spindle did not set was changed by another client, and stays when the spec no longer has it.
 
     Args:
-        rights, quotas, password: what is wanted; nothing at all for a user that is being deleted.
-        record: as it stands.
-        view: what Kafka says.
+        rights, quotas, password: the desired state; empty for a user that is being deleted.
+        record: the present record.
+        view: the state of Kafka.
     """
     missing = rights - view.rights
     kept = {right for right in record.rights if right in rights or right in view.rights}
@@ -132,12 +132,12 @@ def change(
 
 
 def _given(value: float, given: Given | None, live: float | None) -> Given:
-    """What is to be on record of a quota that is wanted."""
+    """The record of a desired quota."""
     if given is None:
         return Given(frozenset({value}), live)
     if live in given.ours:
         return Given(frozenset({value, live}) if live is not None else frozenset({value}), given.before)
-    # Somebody else changed it, or ours is not there yet: what stands there is what is to come back.
+    # Another client changed it, or Spindle has not set it yet: the present value is the one to restore later.
     return Given(frozenset({value}), live)
 
 

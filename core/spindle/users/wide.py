@@ -1,25 +1,26 @@
-"""Rights that reach beyond what is a tenant's own: what an administrator has to have allowed, and what nobody gets with them."""
+"""ACLs that reach beyond a tenant's own resources: they need an administrator's label, and never allow writes to Spindle's internal topics."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from spindle.cluster.rights import Right
 
-OWN: Final = "__spindle_"  # how the names of Spindle's own topics begin
-# So do those of Kafka itself. Who may delete __consumer_offsets takes every group's place in every topic.
+OWN: Final = "__spindle_"  # prefix of Spindle's internal topics
+# Kafka's internal topics have the same prefix. A user who may delete __consumer_offsets can delete the offsets of all groups.
 _INTERNAL: Final = "__"
 _WRITING: Final = frozenset({"All", "Write", "Create", "Delete", "Alter", "AlterConfigs"})
-# Who may alter the cluster may give themselves any ACL; its actions are those of brokers. Who may create in it may create any topic, Spindle's before Spindle
-# does, also where an ACL on these denies it: Kafka asks for either of the two rights (KafkaApis and ControllerApis, CreateTopics).
+# A user who may ALTER the cluster can add any ACL; CLUSTER_ACTION is for brokers. A user who may CREATE in the cluster can create any topic, even
+# Spindle's before Spindle does, and despite a DENY on the topic: Kafka requires only one of the two permissions (KafkaApis and ControllerApis,
+# CreateTopics).
 _OF_CLUSTER: Final = frozenset({"All", "Alter", "AlterConfigs", "ClusterAction", "Create"})
-# Denied to users whose patterns cover Spindle's own topics: what stands there steers the rebalancing.
+# Denied to users whose patterns match Spindle's internal topics, because their records control rebalancing.
 KEPT_OUT: Final = frozenset(
     Right("topic", OWN, "prefixed", operation, "*") for operation in _WRITING - {"All"}
 )
 
 
 def wide(right: Right) -> bool:
-    """Whether a right needs the label that only an administrator may set."""
+    """Whether an ACL needs the label that only an administrator may set."""
     if right.resource == "cluster":
         return right.operation in _OF_CLUSTER
     if right.resource != "topic":
@@ -32,7 +33,7 @@ def wide(right: Right) -> bool:
 
 
 def covers_own(rights: Iterable[Right]) -> bool:
-    """Whether some pattern that is about other topics lets its user write to Spindle's own."""
+    """Whether a pattern for other topics also allows its user to write to Spindle's internal topics."""
     return any(
         right.resource == "topic"
         and right.operation in _WRITING
