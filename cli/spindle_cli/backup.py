@@ -31,7 +31,7 @@ def collect(found: Objects, cluster: str, *, secrets: bool) -> tuple[str, list[s
         everything += found.every(objects.SECRET, f"{names.LABEL_CLUSTER}={cluster},{names.LABEL_USER}")
     volumes = _volumes(found)
     text = yaml.safe_dump_all(parts.backup(each for each in everything if each is not None), sort_keys=False)
-    return text, parts.unkept(claims, volumes)
+    return text, parts.not_retained(claims, volumes)
 
 
 def read(text: str) -> Backup:
@@ -63,7 +63,7 @@ def restore(into: Objects, kept: Backup) -> list[str]:
     told = []
     for claim, volume in parts.claim_volumes(kept):
         if claim not in there:
-            into.patch(objects.VOLUME, volume, parts.hold(into.namespace, claim))
+            into.patch(objects.VOLUME, volume, parts.reserve(into.namespace, claim))
             told.append(f"volume {volume} is reserved for claim {claim}")
     secrets = [obj for obj in kept.objects if obj["kind"] == "Secret"]
     authority = [obj for obj in secrets if obj["metadata"]["name"] == names.ca_secret(kept.cluster)]

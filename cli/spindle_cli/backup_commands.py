@@ -26,9 +26,9 @@ def backup(
     """Print a cluster's resources, to restore them onto its disks later: spindle backup demo > demo.yaml."""
     with sentences():
         kube = Kube.connect(namespace)
-        text, unkept = work.collect(Objects(kube), kube.one_cluster(cluster), secrets=secrets)
+        text, not_retained = work.collect(Objects(kube), kube.one_cluster(cluster), secrets=secrets)
         typer.echo(text, nl=False)
-        for volume in unkept:
+        for volume in not_retained:
             say(
                 f"spindle: volume {volume} is deleted with its claim, and a backup cannot bring it back. To retain it: kubectl patch pv "
                 f"""{volume} -p '{{"spec":{{"persistentVolumeReclaimPolicy":"Retain"}}}}'""",

@@ -9,9 +9,9 @@ from kubernetes import client
 
 from spindle.cluster import names
 from spindle.cluster.waiting import counted
-from spindle.manifests.backup import hold
+from spindle.manifests.backup import reserve
 from spindle.takeover import manifests, strimzi
-from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, memory_map, parse_memory
+from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
 from spindle_cli import objects
 from spindle_cli.kube import Json, Kube, KubeError
 from spindle_cli.objects import Kind, Objects
@@ -64,13 +64,13 @@ def image_of(kube: Kube) -> str:
 
 def recall(found: Objects, name: str) -> TakeoverRecord | None:
     """The record of an earlier run; None if there is none."""
-    kept = found.find(objects.CONFIG_MAP, memory_map(name))
+    kept = found.find(objects.CONFIG_MAP, record_name(name))
     if kept is None:
         return None
     try:
-        return parse_memory((kept.get("data") or {}).get(manifests.MEMORY_KEY, ""))
+        return parse_record((kept.get("data") or {}).get(manifests.RECORD_KEY, ""))
     except ValueError as error:
-        raise KubeError(f"ConfigMap {memory_map(name)} {error}") from error
+        raise KubeError(f"ConfigMap {record_name(name)} {error}") from error
 
 
 def take(found: Objects, name: str, image: str, say: Say) -> None:
@@ -86,8 +86,8 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
         if plan.problems:
             raise KubeError("nothing was changed.\n" + "\n".join(f"- {each}" for each in plan.problems))
         policies = {key: _policy(volume) for key, volume in theirs.volumes.items()}
-        kept = manifests.memory(plan, theirs.claims, policies)
-        found.create(objects.CONFIG_MAP, manifests.memory_object(kept))
+        kept = manifests.takeover_record(plan, theirs.claims, policies)
+        found.create(objects.CONFIG_MAP, manifests.record_map(kept))
     plan = kept.plan
     if found.find(objects.CLUSTER, name) is not None:
         raise KubeError(
@@ -103,7 +103,7 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
             _rename(found, disk.claim, disk, manifests.new_claim(plan, node, disk))
     say(f"{counted(len(kept.policies), 'volume')} reserved for claims with Spindle's names")
     directories = _lay_out(found, plan, image, say)
-    for claim in manifests.told_claims(plan, directories):
+    for claim in manifests.identified_claims(plan, directories):
         found.apply(claim)
     found.apply(plan.manifest)
     say(f"KafkaCluster {name} was applied; follow it with: spindle wait {name} -n {plan.namespace}")
@@ -118,7 +118,7 @@ def undo(found: Objects, name: str, image: str, say: Say) -> None:
     kept = recall(found, name)
     if kept is None:
         raise KubeError(
-            f"there is no ConfigMap {memory_map(name)}: nothing was taken over, or everything was undone"
+            f"there is no ConfigMap {record_name(name)}: nothing was taken over, or everything was undone"
         )
     if found.find(objects.CLUSTER, name) is not None:
         raise KubeError(f"KafkaCluster {name} exists: delete it first; its claims stay")
@@ -138,7 +138,7 @@ def undo(found: Objects, name: str, image: str, say: Say) -> None:
         found.patch(objects.VOLUME, volume, {"spec": {"persistentVolumeReclaimPolicy": policy}})
     found.delete(objects.CONFIG_MAP, names.identity_map(name))
     found.patch(KAFKA, name, {"metadata": {"annotations": {strimzi.PAUSE: None}}})
-    found.delete(objects.CONFIG_MAP, memory_map(name))
+    found.delete(objects.CONFIG_MAP, record_name(name))
     say(
         f"Kafka {name} belongs to Strimzi again; Strimzi starts it at its next reconciliation (within two minutes)"
     )
@@ -186,7 +186,7 @@ def _rename(found: Objects, old: str, disk: DiskPlan, new: Json) -> None:
     if existing is not None:
         found.delete(objects.CLAIM, old, existing["metadata"]["uid"])
         _until_gone(found, objects.CLAIM, old)
-    found.patch(objects.VOLUME, disk.volume, hold(namespace, name))
+    found.patch(objects.VOLUME, disk.volume, reserve(namespace, name))
     found.apply(new)
 
 

@@ -22,7 +22,7 @@ from spindle.reconcile.pools import parse_spec, recorded_spec
 from spindle.reconcile.snapshot import AgentCertificates, Certificate, ClusterSnapshot, SecretView
 from spindle.reconcile.steps.name_conflicts import REASONS
 from spindle.reconcile.steps.security import ANN_GRANTED
-from spindle.users.principals import to_ask
+from spindle.users.principals import principals_to_read
 from spindle_operator import agents, ca, ca_source, shared_objects, starts
 from spindle_operator.certificates import password_mark
 from spindle_operator.connection import Access
@@ -164,7 +164,7 @@ async def observe(
             known="pods" not in problems,
         ),
         ask_rights=_rights_open(name, secrets),
-        asked=to_ask(users, cluster.get("status") or {}),
+        asked=principals_to_read(users, cluster.get("status") or {}),
         agents=watch is not None,
     )
     mine_of = [broker for broker in brokers if _of_cluster(broker, name)]

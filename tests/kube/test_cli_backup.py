@@ -16,7 +16,7 @@ from spindle.cluster import names
 from spindle.manifests.claims import claim
 from spindle.manifests.identity import ConfiguredVoter, NodeIdentity, identity_map
 from spindle.takeover import manifests, strimzi, volumes
-from spindle.takeover.plan import memory_map
+from spindle.takeover.plan import record_name
 from spindle_cli import backup, objects, takeover
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.objects import Objects
@@ -67,8 +67,8 @@ def there(api_client: client.ApiClient, namespace: str) -> Objects:
 def test_what_is_backed_up_is_put_back_into_another_namespace_onto_the_same_volume(
     there: Objects, api_client: client.ApiClient
 ) -> None:
-    text, unkept = backup.collect(there, "demo", secrets=True)
-    (pv,) = unkept
+    text, not_retained = backup.collect(there, "demo", secrets=True)
+    (pv,) = not_retained
     documents = list(yaml.safe_load_all(text))
     assert [document["kind"] for document in documents] == [
         "PersistentVolumeClaim",
@@ -282,7 +282,7 @@ def test_a_cluster_is_taken_over_refused_given_back_and_taken_again(
             assert spec["claimRef"]["name"] == claim_name
             assert spec["persistentVolumeReclaimPolicy"] == "Delete"
         assert not theirs.get(takeover.KAFKA, "demo")["metadata"].get("annotations")
-        assert theirs.find(objects.CONFIG_MAP, memory_map("demo")) is None
+        assert theirs.find(objects.CONFIG_MAP, record_name("demo")) is None
 
         for each in theirs.every(objects.CLAIM):  # as the volume controller says of them
             core.patch_namespaced_persistent_volume_claim_status(
@@ -298,7 +298,7 @@ def test_a_cluster_is_taken_over_refused_given_back_and_taken_again(
     assert told[names.ANN_CLUSTER_ID] == ID
     assert directory(2, 0) in told[names.ANN_VOTERS]
     assert theirs.get(objects.CLUSTER, "demo")["spec"]["controllers"]["replicas"] == 1
-    assert manifests.MEMORY_KEY in theirs.get(objects.CONFIG_MAP, memory_map("demo"))["data"]
+    assert manifests.RECORD_KEY in theirs.get(objects.CONFIG_MAP, record_name("demo"))["data"]
     for work in (takeover.take, takeover.undo):
         with pytest.raises(KubeError, match="KafkaCluster demo exists"):
             work(theirs, "demo", "spindle", said.append)

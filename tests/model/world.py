@@ -37,7 +37,7 @@ from spindle.reconcile.actions import (
 from spindle.reconcile.plan import ReconcilePlan, plan
 from spindle.reconcile.snapshot import CaSource, Certificate, ClusterSnapshot, SecretView
 from spindle.reconcile.times import stamp
-from spindle.users.principals import to_ask
+from spindle.users.principals import principals_to_read
 from tests.model.nodes import Nodes
 from tests.model.store import NAMESPACE, ConflictError, merge, without_ours
 
@@ -195,7 +195,7 @@ class World(Nodes):
             min_isr={partition.topic: 2 for partition in self.partitions},
             users={
                 name: self.users.get(name, UserView())
-                for name in to_ask(self.all("KafkaUser"), self.cluster.get("status") or {})
+                for name in principals_to_read(self.all("KafkaUser"), self.cluster.get("status") or {})
             },
             quorum=quorum,
         )

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.cluster.rights import Right, UserView
-from spindle.users.rights import Given, RightsChange, UserRecord, change, read_record, write_record
+from spindle.users.rights import RecordedQuota, RightsChange, UserRecord, change, read_record, write_record
 
 RIGHTS = [Right("topic", name, "literal", operation, "*") for name in "ab" for operation in ("Read", "Write")]
 rights = st.frozensets(st.sampled_from(RIGHTS))
@@ -12,7 +12,7 @@ quotas = st.dictionaries(
     st.sampled_from(["producer_byte_rate", "request_percentage"]), st.sampled_from([1.0, 2.0])
 )
 made = st.builds(
-    Given, st.frozensets(st.sampled_from([1.0, 2.0]), min_size=1), st.sampled_from([None, 2.0, 3.0])
+    RecordedQuota, st.frozensets(st.sampled_from([1.0, 2.0]), min_size=1), st.sampled_from([None, 2.0, 3.0])
 )
 records = st.builds(
     UserRecord, rights, st.dictionaries(st.sampled_from(["producer_byte_rate", "request_percentage"]), made)

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from spindle.cluster import names
-from spindle.manifests.backup import backup, hold, obstacles, parse_backup, restored, unkept, with_secrets
+from spindle.manifests.backup import (
+    backup,
+    hold,
+    not_retained,
+    obstacles,
+    parse_backup,
+    restored,
+    with_secrets,
+)
 from tests.model.world import World
 
 LABELS = {names.LABEL_CLUSTER: "demo"}
@@ -119,10 +127,10 @@ def test_volumes_that_go_with_their_claims_are_told() -> None:
     claims, found = world.all("PersistentVolumeClaim"), volumes(world)
     for volume in found.values():
         volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
-    assert unkept(claims, found) == []
+    assert not_retained(claims, found) == []
     name = claims[0]["spec"]["volumeName"]
     found[name]["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
-    assert unkept(claims, found) == [name]
+    assert not_retained(claims, found) == [name]
 
 
 def test_a_volume_is_kept_for_its_claim_and_for_no_other() -> None:

@@ -12,7 +12,7 @@ from spindle.cluster.view import KafkaView
 from spindle.manifests.identity import DYNAMIC, STATIC
 from spindle.reconcile.actions import Evict, RaiseFeatures
 from spindle.takeover import manifests, strimzi, volumes
-from spindle.takeover.plan import TakeoverPlan, memory_map, parse_memory, steps
+from spindle.takeover.plan import TakeoverPlan, parse_record, record_name, steps
 from spindle.takeover.strimzi import StrimziCluster
 from spindle.takeover.volumes import VolumeObservation, VolumeOrder, VolumePlace
 from tests.model.world import World
@@ -157,13 +157,13 @@ def test_a_namesake_stands_against_it() -> None:
 def test_what_was_is_written_down_and_read_again() -> None:
     made = planned()
     found = theirs()
-    kept = manifests.memory(made, found.claims, dict.fromkeys(found.volumes, "Delete"))
-    written = manifests.memory_object(kept)
-    assert written["metadata"]["name"] == memory_map("demo")
-    assert parse_memory(written["data"]["memory"]) == kept
+    kept = manifests.takeover_record(made, found.claims, dict.fromkeys(found.volumes, "Delete"))
+    written = manifests.record_map(kept)
+    assert written["metadata"]["name"] == record_name("demo")
+    assert parse_record(written["data"]["memory"]) == kept
     assert set(kept.claims) == {disk.claim for node in made.nodes for disk in node.disks}
     with pytest.raises(ValueError, match="cannot be parsed"):
-        parse_memory("{}")
+        parse_record("{}")
 
 
 def test_claims_say_nothing_before_their_disks_were_read_and_then_all_of_it() -> None:
@@ -178,7 +178,7 @@ def test_claims_say_nothing_before_their_disks_were_read_and_then_all_of_it() ->
     }
     told = {
         each["metadata"]["name"]: each["metadata"]["annotations"]
-        for each in manifests.told_claims(made, found)
+        for each in manifests.identified_claims(made, found)
     }
     assert len(told) == 7
     assert told["data-disk1-demo-1"][names.ANN_DIRECTORY_ID] == found[1][1]

@@ -79,7 +79,7 @@ def parse_backup(documents: Iterable[Any]) -> Backup:
     )
 
 
-def unkept(claims: Iterable[BackupObject], volumes: Mapping[str, BackupObject]) -> list[str]:
+def not_retained(claims: Iterable[BackupObject], volumes: Mapping[str, BackupObject]) -> list[str]:
     """Volumes whose reclaim policy deletes them with their claims, so that a backup of the claims would be useless."""
     found = (volumes.get(_volume(claim)) for claim in claims)
     return sorted(
@@ -137,7 +137,7 @@ def obstacles(
     return found
 
 
-def hold(namespace: str, claim: str) -> dict[str, Any]:
+def reserve(namespace: str, claim: str) -> dict[str, Any]:
     """A merge patch that reserves a volume for one claim, whatever claim it had before."""
     reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim}
     return {

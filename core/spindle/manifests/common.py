@@ -25,7 +25,7 @@ _MERGE_KEYS: Final = (
 _QUANTITY_MAPS: Final = frozenset({"requests", "limits", "capacity", "allocatedResources"})
 _QUANTITIES: Final = frozenset({"size", "sizeLimit", "storage"})
 # Most objects are the same in each pass.
-_REMEMBERED: Final = 16384
+_CACHED: Final = 16384
 # Lists of strings to which others may add.
 _SETS: Final = frozenset({"finalizers"})
 
@@ -73,7 +73,7 @@ def applied_hash(obj: Mapping[str, Any]) -> str:
     return _applied_hash(obj)
 
 
-@by_content(_REMEMBERED)
+@by_content(_CACHED)
 def _applied_hash(obj: Mapping[str, Any]) -> str:
     metadata = dict(obj.get("metadata") or {})
     notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != names.ANN_APPLIED}
@@ -99,23 +99,23 @@ def drifted(desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     Values are equal if the API server may have normalised one to the other: equal quantities, a number and its
     text, an empty value and an absent one.
     """
-    return not _says_all(live, desired)
+    return not _contains(live, desired)
 
 
-@by_content(_REMEMBERED)
-def _says_all(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
-    return _says(live, desired, "", quantities=False)
+@by_content(_CACHED)
+def _contains(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
+    return _matches(live, desired, "", quantities=False)
 
 
-def _says(live: object, desired: object, key: str, *, quantities: bool) -> bool:
+def _matches(live: object, desired: object, key: str, *, quantities: bool) -> bool:
     """Whether a live value contains a desired one."""
     if isinstance(desired, Mapping):
         if not isinstance(live, Mapping):
             return live is None and all(
-                _says(None, value, "", quantities=False) for value in desired.values()
+                _matches(None, value, "", quantities=False) for value in desired.values()
             )
         below = quantities or key in _QUANTITY_MAPS
-        return all(_says(live.get(k), value, k, quantities=below) for k, value in desired.items())
+        return all(_matches(live.get(k), value, k, quantities=below) for k, value in desired.items())
     if isinstance(desired, list | tuple):
         return _lists(list(live) if isinstance(live, list | tuple) else [], list(desired), key)
     if live is None or desired is None:
@@ -132,18 +132,19 @@ def _lists(live: list[object], desired: list[object], key: str) -> bool:
         if key in _SETS:
             return all(entry in live for entry in desired)
         return len(live) == len(desired) and all(
-            _says(a, b, "", quantities=False) for a, b in zip(live, desired, strict=True)
+            _matches(a, b, "", quantities=False) for a, b in zip(live, desired, strict=True)
         )
     merge = _merge_key(desired, live)
     if merge is not None:
         by_key = {str(entry[merge]): entry for entry in live if isinstance(entry, Mapping) and merge in entry}
         return all(
-            isinstance(entry, Mapping) and _says(by_key.get(str(entry[merge])), entry, "", quantities=False)
+            isinstance(entry, Mapping)
+            and _matches(by_key.get(str(entry[merge])), entry, "", quantities=False)
             for entry in desired
         )
     # No key: all desired entries must be found in their order; the API server may have inserted others.
     rest = iter(live)
-    return all(any(_says(found, entry, "", quantities=False) for found in rest) for entry in desired)
+    return all(any(_matches(found, entry, "", quantities=False) for found in rest) for entry in desired)
 
 
 def _merge_key(desired: list[object], live: list[object]) -> str | None:

@@ -124,19 +124,19 @@ def arguments(cluster: str, namespace: str, rebalance: Rebalance) -> list[str]:
         f"--tls={names.TLS_DIR}",
         f"--scratch={names.SCRATCH_DIR}",
         f"--report-configmap={names.rebalance_report(cluster)}",
-        f"--memory={_most(resources)['memory']}",
+        f"--memory={_with_limits(resources)['memory']}",
         *_kept(rebalance.rollup),
     ]
     if engine.executors is None:
         # Java sees the node's cores: with that many tasks, each would get very little of the pod's CPU and memory.
-        cores = -(-quantity.millicores(_most(resources)["cpu"]) // 1000)
+        cores = -(-quantity.millicores(_with_limits(resources)["cpu"]) // 1000)
         return [*told, f"--master=local[{max(1, cores)}]"]
     resources = executor_resources(engine)
     return [
         *told,
         f"--executors={engine.executors.count}",
         f"--executor-cpu={resources['requests']['cpu']}",
-        f"--executor-memory={_most(resources)['memory']}",
+        f"--executor-memory={_with_limits(resources)['memory']}",
     ]
 
 
@@ -176,7 +176,7 @@ def executor_pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec) -> dict[str
     }
 
 
-def _most(resources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _with_limits(resources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """The limits; the requests where there is no limit."""
     return {**resources["requests"], **resources["limits"]}
 

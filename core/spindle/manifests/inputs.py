@@ -88,7 +88,7 @@ class NodeInputs:
         listener_types: the types of these listeners. Recorded only.
         log_dirs: a broker's list of log dirs as text, for its disks; empty for none. Recorded only.
         providers: classes of config providers that its configuration used before Spindle disallowed them, separated by commas.
-        look_at: disks that are used only if they have a replica; otherwise preflight waits until the pod is recreated without them.
+        only_if_used: disks that are used only if they have a replica; otherwise preflight waits until the pod is recreated without them.
     """
 
     node_id: int
@@ -108,7 +108,7 @@ class NodeInputs:
     certificate: str | None = None
     log_dirs: str = ""
     providers: str = ""
-    look_at: tuple[str, ...] = ()
+    only_if_used: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -191,8 +191,8 @@ def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
         result[names.ANN_CERTIFICATE] = node.certificate
     if node.log_dirs:
         result[names.ANN_LOG_DIRS] = node.log_dirs
-    if node.look_at:
-        result[names.ANN_LEAVING] = ",".join(node.look_at)
+    if node.only_if_used:
+        result[names.ANN_LEAVING] = ",".join(node.only_if_used)
     if node.listener_types:
         result[names.ANN_LISTENERS] = " ".join(f"{k}={v}" for k, v in sorted(node.listener_types.items()))
     if cluster.metrics:

@@ -64,7 +64,7 @@ def within(
         steps, timetable = _in_time(problem, steps, timetable, budget)
     if budget.max_bytes is None or sum(_cost(problem, steps)) <= budget.max_bytes:
         return Chosen(steps, timetable)
-    start = _beginning(problem, steps, timetable, budget.max_bytes)
+    start = _prefix(problem, steps, timetable, budget.max_bytes)
     dense = _dense(problem, steps, budget.max_bytes)
     best = min((start, dense), key=lambda part: _remaining(problem, part))
     return Chosen(best, schedule(problem, best, budget))
@@ -86,7 +86,7 @@ def _remaining(problem: PlanningProblem, steps: Sequence[PlanStep]) -> float:
     return problem.out_of_band(used)
 
 
-def _beginning(
+def _prefix(
     problem: PlanningProblem, steps: list[PlanStep], timetable: Schedule, most: float
 ) -> list[PlanStep]:
     """The prefix of the execution order that fits and leaves the fewest bytes out of band, in order of planning."""

@@ -63,7 +63,7 @@ class Leaders:
 
     def balance(self) -> None:
         """Change leaders until no change helps."""
-        self._rescue()
+        self._replace_dead()
         for _ in range(_ROUNDS):
             psi = np.where(self.alive, np.array(self._now), 0.0)
             worst = (-psi).argsort(kind="stable")
@@ -71,14 +71,14 @@ class Leaders:
             if not len(worst) or not self._round(worst):
                 return
 
-    def _rescue(self) -> None:
+    def _replace_dead(self) -> None:
         """Make the first live replica the preferred leader of partitions whose preferred leader is dead."""
         s = self.snapshot
         for p in np.flatnonzero(~self.able[self.leader] & ~s.frozen[self.leader]).tolist():
             rows = np.arange(s.start[p], s.start[p + 1])
             live = rows[self.able[rows]]
             if len(live):
-                self._hand(int(live[0]))
+                self._set_leader(int(live[0]))
 
     def _round(self, worst: IntArray) -> bool:
         """Let each of these brokers give or take partitions that help; returns whether anything changed."""
@@ -128,7 +128,7 @@ class Leaders:
         brokers = zip(self.broker[before].tolist(), self.broker[rows].tolist(), strict=True)
         for r, old, w, (a, to) in zip(rows.tolist(), before.tolist(), rates, brokers, strict=True):
             if self._exact_gain(a, to, w) > _EPSILON and self.leader[self.snapshot.part[r]] == old:
-                self._hand(r)
+                self._set_leader(r)
                 changed = True
                 if self._now[b] <= _EPSILON:
                     break
@@ -151,7 +151,7 @@ class Leaders:
         # ψ is never negative, so the gain is at most `left`; this decides most cases.
         return left - self._psi(self.count[b] + self._one, self.weight[b] + w) if left > _EPSILON else left
 
-    def _hand(self, r: int) -> None:
+    def _set_leader(self, r: int) -> None:
         """Make replica ``r`` the preferred leader of its partition."""
         p = self.snapshot.part[r]
         old = int(self.leader[p])

@@ -23,11 +23,11 @@ from spindle.placement.state import PlanState, PlanStep
 from spindle.placement.waves import schedule
 
 _PASSES = 8  # each pass reduces the remainder; more than two are rare
-_BEGINNINGS = 8  # how often planning restarts; once in nearly all cases
+_RESTARTS = 8  # how often planning restarts; once in nearly all cases
 _FLOOR = 1.0  # bytes; less counts as zero
 _MOSTLY = 0.9  # of all partitions
 _NAMED = 5  # problems of one kind that are listed in full
-_REMEMBERED = 64  # cached plans of small clusters
+_CACHED = 64  # cached plans of small clusters
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ def plan(
     goals, budget = goals or Goals(), budget or PlanBudget()
     problem = build_problem(snapshot, goals)
     tell(f"finding moves for {len(snapshot.topic):,} replicas on {len(snapshot.capacity):,} dirs")
-    steps = _known_steps(problem)
+    steps = _cached_steps(problem)
     tell(f"packing {len(steps):,} moves into waves")
     timetable = schedule(problem, steps, budget)
     chosen = within(problem, steps, timetable, budget)
@@ -162,20 +162,20 @@ def plan(
     )  # fmt: skip
 
 
-_known: dict[tuple[str, Goals], tuple[PlanStep, ...]] = {}
+_cache: dict[tuple[str, Goals], tuple[PlanStep, ...]] = {}
 
 
-def _known_steps(problem: PlanningProblem) -> list[PlanStep]:
+def _cached_steps(problem: PlanningProblem) -> list[PlanStep]:
     """:func:`_steps`, which in a small cluster takes up to a second: found once for the same snapshot and goals, pass after pass."""
     snapshot, goals = problem.snapshot, problem.goals
     if not goals.search or len(snapshot.topic) * len(snapshot.capacity) > LARGEST:
         return _steps(problem)
-    found = _known.get((snapshot.digest, goals))
+    found = _cache.get((snapshot.digest, goals))
     if found is None:
         found = tuple(_steps(problem))
-        if len(_known) >= _REMEMBERED:
-            _known.clear()
-        _known[snapshot.digest, goals] = found
+        if len(_cache) >= _CACHED:
+            _cache.clear()
+        _cache[snapshot.digest, goals] = found
     return list(found)
 
 
@@ -189,14 +189,14 @@ def _steps(problem: PlanningProblem) -> list[PlanStep]:
     best: PlanState | None = None
     waiting: list[frozenset[int]] = [frozenset()]
     seen = set(waiting)
-    for _ in range(_BEGINNINGS):
+    for _ in range(_RESTARTS):
         if not waiting:
             break
         held = waiting.pop(0)
         state, again = _from_start(problem, held)
-        if best is None or _standing(state) < _standing(best):
+        if best is None or _quality(state) < _quality(best):
             best = state
-        if not again and _standing(state)[:2] <= _standing(best)[:2]:
+        if not again and _quality(state)[:2] <= _quality(best)[:2]:
             return state.steps
         one = [frozenset({r}) for r in sorted(again)]
         for other in (held | again, again, *one, *(held | x for x in one)):
@@ -210,18 +210,18 @@ def _from_start(problem: PlanningProblem, held: Collection[int]) -> tuple[PlanSt
     """All passes; and, if the last one is impossible, the replicas that it would have moved a second time."""
     state = _pass(problem, problem.snapshot.dir, held)
     for _ in range(_PASSES):
-        if _settled(state):
+        if _complete(state):
             break
         more = _pass(problem, state.dir)
         if not more.steps:
             break
         net = _net(problem, state.steps + more.steps)
         moved = frozenset(x.replica for x in state.steps)
-        if _standing(net)[:3] >= _standing(state)[:3]:
+        if _quality(net)[:3] >= _quality(state)[:3]:
             # Replicas that have not moved yet may achieve the same.
             other = _pass(problem, state.dir, moved)
             net = _net(problem, state.steps + other.steps)
-            if _standing(net)[:3] >= _standing(state)[:3]:
+            if _quality(net)[:3] >= _quality(state)[:3]:
                 return state, moved & {x.replica for x in more.steps} or moved
         state = net
     return state, frozenset()
@@ -237,12 +237,12 @@ def _pass(problem: PlanningProblem, where: IntArray, held: Collection[int] = ())
         other = PlanState(problem, where)
         for r, j in search(problem, where, [(x.replica, x.target) for x in state.steps]):
             other.move(r, j, other.reason_to_leave(int(other.dir[r])))
-        if _standing(other) < _standing(state):
+        if _quality(other) < _quality(state):
             return other
     return state
 
 
-def _standing(state: PlanState) -> tuple[float, int, float, float, int]:
+def _quality(state: PlanState) -> tuple[float, int, float, float, int]:
     """Quality of a state, lower is better: bytes on dirs to be emptied, partitions on too few racks, out-of-band bytes, bytes moved, moves."""
     stranded = float(state.size[~state.problem.usable[state.dir]].sum())
     unrest = state.imbalance if state.imbalance > state.floor else 0.0
@@ -250,9 +250,9 @@ def _standing(state: PlanState) -> tuple[float, int, float, float, int]:
     return stranded, len(short_partitions(state)), unrest, moved, len(state.steps)
 
 
-def _settled(state: PlanState) -> bool:
+def _complete(state: PlanState) -> bool:
     """Whether all goals are reached."""
-    stranded, short, unrest, *_ = _standing(state)
+    stranded, short, unrest, *_ = _quality(state)
     return not stranded and not short and (not unrest or not state.problem.goals.balance)
 
 

@@ -84,7 +84,7 @@ class _Search:
         t = self.terms(root.where)
         self.bound = float(np.maximum(t.into.sum(), t.out_of.sum()))
         self.trail = root.trail[0]
-        self.best = self.standing(root, t)[0]
+        self.best = self.quality(root, t)[0]
 
     @property
     def complete(self) -> bool:
@@ -116,9 +116,9 @@ class _Search:
     def consider(self, nodes: _Nodes) -> _Terms:
         """Keep the best of these if it is better than the best so far. Returns the sums of all, for the next step."""
         terms = self.terms(nodes.where)
-        for k, standing in enumerate(self.standing(nodes, terms)):
-            if standing < self.best:
-                self.best, self.trail = standing, nodes.trail[k]
+        for k, quality in enumerate(self.quality(nodes, terms)):
+            if quality < self.best:
+                self.best, self.trail = quality, nodes.trail[k]
         return terms
 
     def walk(self) -> None:
@@ -290,7 +290,7 @@ class _Search:
         out_of += np.where(same, 0.0, src_out[:, :, None]) + t.out_of.sum(1)[:, None, None]
         return np.asarray(np.maximum(np.maximum(into, out_of), 0.0), np.float64)
 
-    def standing(self, nodes: _Nodes, t: _Terms) -> list[tuple[float, float, float, float, int]]:
+    def quality(self, nodes: _Nodes, t: _Terms) -> list[tuple[float, float, float, float, int]]:
         """Quality of each placement, lower is better: bytes on dirs to be emptied, missing racks, out-of-band bytes, bytes moved, moves."""
         stranded = (self.size * ~self.problem.usable[nodes.where]).sum(1)
         unrest = np.maximum(t.into.sum(1) + t.out_of.sum(1), 0.0)

@@ -143,13 +143,13 @@ class _Spreading:
         """Number of new brokers that fit on a node."""
         if self.site.shared_nodes:
             return self._room(node)
-        return 0 if self._carries(node) else min(1, self._room(node))
+        return 0 if self._has_broker(node) else min(1, self._room(node))
 
     def _room(self, node: str) -> int:
         """Number of brokers whose disks fit on a node."""
         return _UNLIMITED if self.site.room is None else max(0, self.site.room.get(node, 0))
 
-    def _carries(self, node: str) -> bool:
+    def _has_broker(self, node: str) -> bool:
         """Whether a broker is bound to a node."""
         return any(placed.node == node for placed in self.existing.values())
 
@@ -174,7 +174,7 @@ class _Spreading:
             return
         what, key = self.site.what, self.site.topology_key
         closed = sorted(set(self.zone_of) - self.open)
-        taken = sorted(n for n in self._usable() if not self.site.shared_nodes and self._carries(n))
+        taken = sorted(n for n in self._usable() if not self.site.shared_nodes and self._has_broker(n))
         full = [n for n in self._usable() if n not in taken and self._room(n) < 1]
         unlabelled = sorted(self.open - set(self._usable()))
         why = "".join(

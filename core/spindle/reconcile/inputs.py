@@ -84,7 +84,7 @@ def next_inputs(state: ClusterState, broker: SnapshotObject) -> NodeInputs | Non
 
 
 def _broker_inputs(
-    state: ClusterState, broker: SnapshotObject, look_at: frozenset[str] = frozenset()
+    state: ClusterState, broker: SnapshotObject, only_if_used: frozenset[str] = frozenset()
 ) -> NodeInputs | None:
     pool = state.pool_of(broker)
     if pool is None:
@@ -97,10 +97,10 @@ def _broker_inputs(
             claim=disk["claim"],
             directory_id=disk["directoryId"],
             fs_uuid=disk.get("fsUuid"),
-            mode=ACTIVE if disk["name"] in look_at else disk.get("mode", ACTIVE),
+            mode=ACTIVE if disk["name"] in only_if_used else disk.get("mode", ACTIVE),
         )
         for disk in disks_of(broker)
-        if disk.get("mode") != ABSENT or disk["name"] in look_at
+        if disk.get("mode") != ABSENT or disk["name"] in only_if_used
     )
     if is_readopted(state, broker):
         beside = DiskInputs(name=names.PLACEHOLDER_DIR, claim="", directory_id="", mode=PLACEHOLDER)
@@ -126,7 +126,7 @@ def _broker_inputs(
         certificate=_certificate(state, node_id),
         providers=properties.providers,
         log_dirs=found.text() if (found := list_of(state, broker)) else "",
-        look_at=tuple(sorted(look_at)),
+        only_if_used=tuple(sorted(only_if_used)),
     )
 
 

@@ -10,14 +10,14 @@ from spindle.manifests.claims import claim
 from spindle.manifests.common import labels
 from spindle.manifests.identity import STATIC, ConfiguredVoter
 from spindle.takeover import volumes
-from spindle.takeover.plan import DISKS_ROOT, DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, memory_map
+from spindle.takeover.plan import DISKS_ROOT, DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, record_name
 
 APP: Final = "spindle-takeover"
-MEMORY_KEY: Final = "memory"
+RECORD_KEY: Final = "memory"
 _UID: Final = 1000  # of Kafka in its stock image
 
 
-def memory(
+def takeover_record(
     plan: TakeoverPlan, claims: Mapping[str, Mapping[str, Any]], policies: Mapping[str, str]
 ) -> TakeoverRecord:
     """The record that continues or undoes the take-over.
@@ -35,17 +35,17 @@ def memory(
     )
 
 
-def memory_object(kept: TakeoverRecord) -> dict[str, Any]:
+def record_map(kept: TakeoverRecord) -> dict[str, Any]:
     """The ConfigMap of the record."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": memory_map(kept.plan.name),
+            "name": record_name(kept.plan.name),
             "namespace": kept.plan.namespace,
             "labels": labels(kept.plan.name),
         },
-        "data": {MEMORY_KEY: kept.text()},
+        "data": {RECORD_KEY: kept.text()},
     }
 
 
@@ -56,7 +56,7 @@ def new_claim(plan: TakeoverPlan, node: NodePlan, disk: DiskPlan) -> dict[str, A
     return made
 
 
-def told_claims(plan: TakeoverPlan, found: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
+def identified_claims(plan: TakeoverPlan, found: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
     """The claims with the identity of their disks.
 
     Args:

@@ -119,7 +119,7 @@ class TakeoverRecord:
         return json.dumps(asdict(self), sort_keys=True)
 
 
-def parse_memory(text: str) -> TakeoverRecord:
+def parse_record(text: str) -> TakeoverRecord:
     """Parse the record.
 
     Raises:
@@ -144,7 +144,7 @@ def steps(plan: TakeoverPlan) -> Sequence[str]:
     """The steps of the take-over in their order, one text each."""
     disks = sum(len(node.disks) for node in plan.nodes)
     return (
-        f"Record the present state in ConfigMap {memory_map(plan.name)}, so that the migration can be continued or undone.",
+        f"Record the present state in ConfigMap {record_name(plan.name)}, so that the migration can be continued or undone.",
         f"Pause Strimzi: annotate the Kafka resource {plan.name} with strimzi.io/pause-reconciliation, and wait until Strimzi reports the pause.",
         f"Set the reclaim policy of all {disks} volumes to Retain, so that they stay when their claims are deleted.",
         f"Stop Kafka: delete the StrimziPodSets of {counted(len(plan.brokers), 'broker')}, then those of {counted(len(plan.controllers), 'controller')}; clients cannot connect from here on.",
@@ -159,6 +159,6 @@ def steps(plan: TakeoverPlan) -> Sequence[str]:
     )
 
 
-def memory_map(cluster: str) -> str:
+def record_name(cluster: str) -> str:
     """Name of the ConfigMap with the record."""
     return f"{cluster}-takeover"

@@ -46,7 +46,7 @@ def former_on_record(status: Mapping[str, Any]) -> dict[str, str]:
     return {str(each["name"]): str(each["until"]) for each in status.get("formerUsers") or ()}
 
 
-def to_ask(users: Iterable[Mapping[str, Any]], status: Mapping[str, Any]) -> list[str]:
+def principals_to_read(users: Iterable[Mapping[str, Any]], status: Mapping[str, Any]) -> list[str]:
     """The principals whose ACLs, quotas and credentials a pass must read from Kafka.
 
     Args:

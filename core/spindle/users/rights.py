@@ -11,7 +11,7 @@ from spindle.users.wide import covers_own
 
 
 @dataclass(frozen=True)
-class Given:
+class RecordedQuota:
     """A quota that Spindle has set or is about to set.
 
     Attributes:
@@ -28,7 +28,7 @@ class UserRecord:
     """What Spindle has set, recorded before it is set; `kept_out`: a DENY of writes to Spindle's internal topics."""
 
     rights: frozenset[Right] = frozenset()
-    quotas: Mapping[str, Given] = field(default_factory=dict)
+    quotas: Mapping[str, RecordedQuota] = field(default_factory=dict)
     password: bool = False
     kept_out: bool = False
 
@@ -131,17 +131,19 @@ def change(
     )
 
 
-def _given(value: float, given: Given | None, live: float | None) -> Given:
+def _given(value: float, given: RecordedQuota | None, live: float | None) -> RecordedQuota:
     """The record of a desired quota."""
     if given is None:
-        return Given(frozenset({value}), live)
+        return RecordedQuota(frozenset({value}), live)
     if live in given.ours:
-        return Given(frozenset({value, live}) if live is not None else frozenset({value}), given.before)
+        return RecordedQuota(
+            frozenset({value, live}) if live is not None else frozenset({value}), given.before
+        )
     # Another client changed it, or Spindle has not set it yet: the present value is the one to restore later.
-    return Given(frozenset({value}), live)
+    return RecordedQuota(frozenset({value}), live)
 
 
-def _to_put_back(given: Given, live: float | None) -> bool:
+def _to_put_back(given: RecordedQuota, live: float | None) -> bool:
     return live in given.ours and live != given.before
 
 
@@ -153,7 +155,7 @@ def read_record(status: Mapping[str, Any]) -> UserRecord:
             for each in status.get("acls") or ()
         ),
         {
-            str(each["name"]): Given(
+            str(each["name"]): RecordedQuota(
                 frozenset(float(value) for value in each["values"]),
                 float(each["before"]) if each.get("before") is not None else None,
             )
