@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,10 @@ def passes(operator: OperatorProcess, namespace: str) -> int:
     return int(sum(float(number) for number in found))
 
 
+def more_passes(operator: OperatorProcess, namespace: str, before: int) -> bool:
+    return passes(operator, namespace) > before
+
+
 def test_a_label_wakes_no_cluster_of_another_namespace(
     api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
@@ -37,15 +42,19 @@ def test_a_label_wakes_no_cluster_of_another_namespace(
     kubectl("-n", tenant, "create", "-f", "-", stdin=json.dumps(bait))
     arguments = (f"--namespace={tenant}", "--resync=3600")
     with OperatorProcess(api_server.kubeconfig, namespace, tmp_path, *arguments) as operator:
-        for home in (namespace, tenant):
-            until("a first pass", lambda home=home: passes(operator, home), detail=lambda: operator.log)
+        until(
+            "a first pass of both",
+            lambda: passes(operator, namespace) and passes(operator, tenant),
+            detail=lambda: operator.log,
+        )
+        victim = 0
         for turn in range(3):
             victim, own = passes(operator, namespace), passes(operator, tenant)
             body = json.dumps({"data": {"turn": str(turn)}})
             kubectl("-n", tenant, "patch", "configmap", "bait", "--type=merge", "-p", body)
             until(
                 "its own namespace's cluster is woken",
-                lambda own=own: passes(operator, tenant) > own,
+                partial(more_passes, operator, tenant, own),
                 detail=lambda: operator.log,
             )
         assert passes(operator, namespace) == victim

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster.apiserver import ApiServer
+from e2e.cluster.cleanup import loop_devices, remove_free_loops
 from spindle.cluster import names
 from spindle_agent.preflight.look import PROBE_FILE
 from tests.kafka.cluster import Cluster
-from tests.kafka.disks import loop_devices, remove_loop_devices
 from tests.kafka.node import PreflightRefusedError
 from tests.kube.test_agent import Agent
 
@@ -21,9 +21,9 @@ LEFT_BEHIND = (".spindle-preflight", PROBE_FILE, names.HISTORY_FILE, names.BALLA
 
 @pytest.fixture(autouse=True)
 def _no_loops_left() -> Iterator[None]:
-    before = loop_devices()
+    before = set(loop_devices())
     yield
-    remove_loop_devices(before)
+    remove_free_loops(before)
 
 
 @pytest.fixture

@@ -753,7 +753,7 @@ def _restore(world: Any, hand: Hand, lost: str) -> None:
     )
     for claim, volume in backups.claim_volumes(kept):
         if volume in volumes and claim != lost:
-            world.api.change(volumes[volume], backups.hold(NAMESPACE, claim), manager="person")
+            world.api.change(volumes[volume], backups.reserve(NAMESPACE, claim), manager="person")
     owners: dict[tuple[str, str], Json] = {}
     # Like `spindle restore`: the CA's Secret first, because the operator would create its own, and its UID on the KafkaCluster.
     secrets = [obj for obj in kept.objects if obj["kind"] == "Secret" and obj["metadata"]["name"] != lost]

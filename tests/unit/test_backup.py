@@ -8,10 +8,10 @@ import pytest
 from spindle.cluster import names
 from spindle.manifests.backup import (
     backup,
-    hold,
     not_retained,
     obstacles,
     parse_backup,
+    reserve,
     restored,
     with_secrets,
 )
@@ -134,7 +134,7 @@ def test_volumes_that_go_with_their_claims_are_told() -> None:
 
 
 def test_a_volume_is_kept_for_its_claim_and_for_no_other() -> None:
-    reference = hold("kafka", "data-disk0-demo-0")["spec"]["claimRef"]
+    reference = reserve("kafka", "data-disk0-demo-0")["spec"]["claimRef"]
     assert (reference["namespace"], reference["name"], reference["uid"]) == (
         "kafka",
         "data-disk0-demo-0",
