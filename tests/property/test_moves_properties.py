@@ -96,7 +96,7 @@ class Executor(RuleBasedStateMachine):
             target = data.draw(st.one_of(brokers, st.just(source)))
             moves.append(Move(*key, source, None, target, data.draw(paths), part.size, "test"))
         grown = [
-            Move(s.topic, s.partition, None, None, s.broker, data.draw(paths), s.bytes, "regrow")
+            Move(s.topic, s.partition, None, None, s.broker, data.draw(paths), s.bytes, "restore")
             for s in self.journal.dropped
         ]
         return grown + moves

@@ -30,7 +30,7 @@ D0, D1 = "/d0/log", "/d1/log"
 T = ("t", 0)
 MOVE = Move("t", 0, 0, D0, 3, D1, 100, "evacuate")
 BEGUN = replace(MOVE, before=(0, 1, 2))
-WITHIN = Move("t", 0, 0, D0, 0, D1, 100, "fill")
+WITHIN = Move("t", 0, 0, D0, 0, D1, 100, "backfill")
 
 
 def kafka(
@@ -186,7 +186,7 @@ def test_the_way_back_takes_the_old_place_and_ends_the_record() -> None:
     assert step(k, outcome.journal).journal.dropped == (shrunk,)
     k.nodes[0].dirs[D0] = Dir(1000)
     k.parts[T].elr = []
-    back = Move("t", 0, None, None, 0, D0, 100, "regrow")
+    back = Move("t", 0, None, None, 0, D0, 100, "restore")
     outcome = step(k, outcome.journal, back)
     assert k.parts[T].target == [0, 1, 2]
     assert not until_quiet(k, outcome.journal)
@@ -216,7 +216,7 @@ def test_a_second_dead_replica_leaves_with_the_first_and_both_replicas_come_back
     k.parts[T].elr = []
     for broker in (1, 0):
         k.nodes[broker].dirs[D0] = Dir(1000)
-        journal = step(k, journal, Move("t", 0, None, None, broker, D0, 100, "regrow")).journal
+        journal = step(k, journal, Move("t", 0, None, None, broker, D0, 100, "restore")).journal
         k.tick(1, {})
         journal = step(k, journal).journal
     assert k.parts[T].replicas == [0, 1, 2, 3]

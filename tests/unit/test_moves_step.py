@@ -21,7 +21,7 @@ from tests.model.world import World
 
 D0, D1 = names.log_dir("disk0"), names.log_dir("disk1")
 ACROSS = Move("t", 0, 0, D0, 2, D1, 100, "evacuate")
-WITHIN = Move("t", 1, 1, D1, 1, D0, 100, "fill")
+WITHIN = Move("t", 1, 1, D1, 1, D0, 100, "backfill")
 THROTTLE = SavedConfig("broker", "0", "leader.replication.throttled.rate", None, "1000")
 
 

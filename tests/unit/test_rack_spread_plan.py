@@ -196,7 +196,7 @@ def test_healing_that_costs_a_rack_is_noted(move: Move, noted: tuple[SpreadViola
         pytest.param([0, 2, 3], Journal(spread_violations=(ENTRY,)), (), (), id="somebody else moved it"),
         pytest.param(
             [0, 2, 3],
-            Journal(spread_violations=(ENTRY,), moves=(replace(MOVE, reason="fill"),)),
+            Journal(spread_violations=(ENTRY,), moves=(replace(MOVE, reason="backfill"),)),
             (),
             (replace(ENTRY, brokers=(0, 2, 3)),),
             id="we moved it",

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from spindle.cluster.view import KafkaView
 from spindle.healing.after_moves import after_moves
 from spindle.healing.replica_index import ReplicaIndex, view_for_planning
-from spindle.moves.journal import Move
+from spindle.moves.journal import BACKFILL, Move
 from spindle.placement.planner import plan
 from spindle.placement.problem import Goals
 from spindle.placement.snapshot import SnapshotError
@@ -54,7 +54,7 @@ def plan_backfill(
     ):
         at, to = int(s.broker[s.dir_broker[source]]), int(s.broker[s.dir_broker[target]])
         move = Move(s.topic_name(replica), int(s.partition[replica]), at, s.dir_name[source], to,
-                    s.dir_name[target], int(s.size[replica]), "fill")  # fmt: skip
+                    s.dir_name[target], int(s.size[replica]), BACKFILL)  # fmt: skip
         if (to, move.to_dir) in new and (at, move.from_dir) not in avoid:
             moves.append(move)
     return tuple(sorted(moves, key=lambda move: not move.within))

@@ -13,7 +13,7 @@ from spindle.moves.budget import MoveBudget
 from spindle.moves.copy_progress import track_copies
 from spindle.moves.deferred_cleanup import CleanupTracker
 from spindle.moves.intents import Intent, PlaceReplicasIntent, ReassignIntent
-from spindle.moves.journal import REPAIR, WORDS, DroppedReplica, Journal, Move, SettingKey
+from spindle.moves.journal import REPAIR, DroppedReplica, Journal, Move, SettingKey
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
 from spindle.moves.leadership import Leads, reconcile_leadership, set_preferred_leaders
 from spindle.moves.limits import Limits
@@ -530,7 +530,7 @@ class _Step:
             )
             for move in moves
         ]
-        reasons = ", ".join(sorted({WORDS.get(move.reason, move.reason) for move in moves if move.reason}))
+        reasons = ", ".join(sorted({move.reason for move in moves if move.reason}))
         return (*_places(moves), *_reassigns(assignments, "MovesStarted", reasons))
 
 

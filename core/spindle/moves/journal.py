@@ -15,9 +15,9 @@ from spindle.moves.spread_violations import SpreadViolation, read_spread_violati
 _VERSION: Final = 1
 REPAIR: Final = "repair"
 EVACUATE: Final = "evacuate"
-RESTORE: Final = "regrow"
+RESTORE: Final = "restore"
 SPREAD: Final = "spread"
-WORDS: Final = {RESTORE: "restore", "fill": "backfill"}  # for reasons that messages call otherwise
+BACKFILL: Final = "backfill"
 MOST_BYTES: Final = 900_000  # a ConfigMap holds 1 MiB, all in all
 
 ConfigKind = Literal["topic", "broker", "quota"]
@@ -42,7 +42,7 @@ class Move:
         from_dir: path that it leaves; None if ``source`` is None, or if it is not known (a failed dir).
         to_dir: path of the log dir on ``target`` that it moves to.
         bytes: its size when it was planned; the size that Kafka reports counts if it is larger.
-        reason: ``evacuate``, ``drain``, ``regrow``, ``spread``, ``fill``, ``balance``.
+        reason: ``evacuate``, ``drain``, ``restore``, ``spread``, ``backfill``, ``balance``.
         before: the assignment when the move was started, preferred leader first; set by the executor. Kafka forgets this order when a
             reassignment is cancelled.
         doubts: approximate number of successive observations in which Kafka's answers contradicted each other, because they are not
