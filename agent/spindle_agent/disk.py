@@ -1,6 +1,5 @@
 """One disk: combines the reports about it into signals, and these into a verdict."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from spindle.disks.facts import ACTIVE, Expected, Found
 from spindle.disks.findings import ProbeSettings, stalled
 from spindle.disks.signals import DiskVerdict, Latency, Probe, Signals
 from spindle.moves import rate_control
+from spindle_agent import volume
 from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecked, Report, Watch
 from spindle_agent.scrub.messages import Scrub
 
@@ -268,7 +268,7 @@ class Disk:
         """The most severe result of checks and writes."""
         checked, probed = self.glanced, self.probed
         if checked is not None and checked.errno:
-            return Probe.error(checked.errno, "check", os.strerror(checked.errno), checked.at)
+            return Probe.error(checked.errno, "check", volume.describe(checked.errno), checked.at)
         if self._began is not None:
             return Probe.pending(self._began, "write")
         heard = checked.at if checked is not None else self._started
@@ -279,7 +279,7 @@ class Disk:
         if probed.wrong:
             return Probe.wrong(probed.at)
         if probed.errno:
-            return Probe.error(probed.errno, probed.doing, os.strerror(probed.errno), probed.at)
+            return Probe.error(probed.errno, probed.doing, volume.describe(probed.errno), probed.at)
         # If nothing may be written, only the checks count.
         return Probe.ok()
 

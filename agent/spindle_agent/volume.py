@@ -26,6 +26,13 @@ class ForeignFileError(OSError):
         super().__init__(errno.ELOOP, f"{path} {what}", path)
 
 
+def describe(number: int | None) -> str:
+    """An errno in words. ELOOP is what `ForeignFileError` carries from a disk's process to the agent."""
+    if number == errno.ELOOP:
+        return "a link, a special file or a second hard link in place of the expected file"
+    return os.strerror(number or 0)
+
+
 @contextmanager
 def opened_root(path: str) -> Iterator[int]:
     """A descriptor of a volume's root.

@@ -109,7 +109,7 @@ def look_at(mount: str, reference: int, *, shared: bool, probe_if_of: str = "") 
         return replace(found, writable=False)
     except OSError as error:
         # Any error that a mounted disk returns for a read is a problem of the disk.
-        return replace(found, mounted=True, error=os.strerror(error.errno or 0))
+        return replace(found, mounted=True, error=volume.describe(error.errno))
     return found
 
 

@@ -190,7 +190,7 @@ class UnreadableError(Exception):
 
 def unreadable(error: OSError, file: str, at: int, what: str = "it") -> SegmentError:
     """The segment error for an error of the disk."""
-    why = os.strerror(error.errno or errno.EIO)
+    why = volume.describe(error.errno or errno.EIO)
     return SegmentError(SegmentErrorKind.UNREADABLE, file, at, None, f"the disk cannot read {what}: {why}")
 
 
