@@ -46,6 +46,7 @@ async def some_moves(cluster: Cluster, desk: Proposals, topic: str, partitions: 
     ]
 
 
+@pytest.mark.slow
 async def test_moves_go_on_where_a_killed_agent_left_them_and_leave_no_throttle(cluster: Cluster) -> None:
     desk = Proposals(cluster)
     moves = await some_moves(cluster, desk, "resumed", 4)
@@ -116,6 +117,7 @@ async def set_throttle(cluster: Cluster, value: str | None) -> None:
     await asyncio.to_thread(order)
 
 
+@pytest.mark.slow
 async def test_a_disk_that_suffers_slows_its_moves_down_and_one_that_is_calm_speeds_them_up(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

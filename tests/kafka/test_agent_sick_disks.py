@@ -85,6 +85,7 @@ async def test_a_device_that_falls_silent_hangs_reads_too_and_holds_up_no_other(
 
 
 @pytest.mark.usefixtures("brief_dwells")
+@pytest.mark.slow
 async def test_a_slow_device_is_seen_next_to_its_peers(tmp_path: Path, enclosure: Enclosure) -> None:
     async with stand(tmp_path / "disks") as on:
         await with_disks(on, enclosure, "disk0", "disk1", "disk2", "disk3")

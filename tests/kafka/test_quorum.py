@@ -59,6 +59,7 @@ def lose_disk(cluster: Cluster, node_id: int) -> None:
     node.insert_all()
 
 
+@pytest.mark.slow
 def test_the_quorum_is_the_one_on_record(cluster: Cluster) -> None:
     assert voters(cluster) == {voter.node_id: voter.directory_id for voter in cluster.voters}
     wait_for("all caught up", lambda: all(voter.caught_up for voter in quorum(cluster).voters))

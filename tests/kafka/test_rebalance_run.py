@@ -20,6 +20,8 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.job import Kubernetes, access, skewed
 from tests.kafka.node import wait_for
 
+pytestmark = pytest.mark.slow
+
 MB = 2**20
 TIMEOUT = 5.0
 

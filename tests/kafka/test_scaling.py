@@ -18,6 +18,8 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 from tests.kafka.test_moves import Operator
 
+pytestmark = pytest.mark.slow
+
 LEAVES = 3
 TOPICS = 2
 PARTITIONS = 4
@@ -120,7 +122,6 @@ def test_to_forget_it_twice_is_no_error(cluster: Cluster, operator: Operator, go
     assert sorted(brokers(cluster)) == [0, 1, 2]
 
 
-@pytest.mark.slow
 def test_kafka_forgets_one_that_holds_replicas_so_rule_5_must_not(
     cluster: Cluster, operator: Operator, gone: Load
 ) -> None:

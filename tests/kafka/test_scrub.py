@@ -144,6 +144,7 @@ async def scrubbing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         fork_server.channel.close()
 
 
+@pytest.mark.slow
 async def test_twenty_damaged_segments_are_found_and_no_other(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,8 @@ from spindle_operator import starts
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 200
 SLOW = 240.0  # seconds: each question has a JVM that starts collect all of its metrics
 MARK = ".kafka_cleanshutdown"
@@ -116,7 +118,6 @@ def test_a_dirty_start_recovers_with_more_threads_and_tells_how_far_it_is(cluste
     assert cluster.end_offset("dirty", 0) == 20
 
 
-@pytest.mark.slow
 def test_a_users_own_number_of_threads_stays(cluster: Cluster) -> None:
     node = cluster.nodes[0]
     fill(cluster, "own", 20)

@@ -14,6 +14,8 @@ from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for
 
+pytestmark = pytest.mark.slow
+
 FORMER, LATEST = versions.KAFKA_BEFORE, versions.KAFKA
 METADATA = "metadata.version"
 
@@ -79,7 +81,6 @@ def test_the_way_back_is_open_before_the_level_is_raised(cluster: Cluster) -> No
     assert cluster.end_offset("t", 0) == 2
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("all_on_latest")
 def test_there_is_no_way_back_after_it(cluster: Cluster) -> None:
     before = cluster.end_offset("t", 0)

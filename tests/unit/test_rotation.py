@@ -44,7 +44,7 @@ def test_the_new_one_signs_when_every_process_was_started_with_both_and_clients_
         assert next_step(spreading, [behind, client("old", 60)], 60) == (None, Pending(("node",)))
     step, pending = next_step(spreading, [node("old"), client("old", 50)], 60)
     assert (step, pending) == (None, Pending(seconds=10.0))
-    assert "10 s more" in str(pending)
+    assert "another 10 s" in str(pending)
     step, pending = next_step(spreading, [node("old"), client("old", 600, frozenset({"old"}))], 60)
     assert (step, pending) == (None, Pending(clients=("client",)))
 
