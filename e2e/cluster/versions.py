@@ -10,6 +10,6 @@ COREDNS: Final = "1.13.2"
 KAFKA: Final = "4.3.1"
 KAFKA_BEFORE: Final = "4.2.1"  # tests of upgrades start from it; built only on request
 # Tests of upgrades of Spindle itself start from this commit: its chart and image are replaced by those of the checkout.
-SPINDLE_BEFORE: Final = "3abf7bea5a3a5c3d08f7fe7153f97009f3f1a44c"
+SPINDLE_BEFORE: Final = "6ea5dc6fb3a7539c2dcde0caf5ad1b0155f6c9f0"
 SCALA: Final = "2.13"
 JMX_EXPORTER: Final = "1.0.1"
