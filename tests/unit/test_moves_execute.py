@@ -777,6 +777,17 @@ def test_a_partition_that_cannot_catch_up_holds_nothing_up() -> None:
     assert len(step(k, Journal(), WITHIN).journal.moves) == 1
 
 
+def test_a_partition_without_a_leader_holds_nothing_up() -> None:
+    k = catching_up(1)
+    for each in k.nodes[
+        1
+    ].dirs.values():  # the disk of the last replica in sync has failed: there is nothing to catch up with
+        each.replicas.pop(OTHER, None)
+    k.parts[OTHER].leader = None
+
+    assert len(step(k, Journal(), WITHIN).journal.moves) == 1
+
+
 def test_the_cure_of_a_partition_is_not_held_up() -> None:
     k = catching_up(2)
     k.parts[T].isr = [1, 2]

@@ -1,7 +1,7 @@
 """Brokers through which an under-replicated partition catches up: it needs the bandwidth that moves would use.
 
-A partition whose missing replicas are on failed disks or on brokers that are down does not count: holding back moves would not help it,
-and could prevent space from being freed on a full disk in the meantime.
+A partition whose missing replicas are on failed disks or on brokers that are down does not count, nor one without a leader, from which nothing
+can be fetched: holding back moves would not help it, and could prevent space from being freed on a full disk in the meantime.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def find_under_replicated(look: KafkaIndex) -> UnderReplicated:
     minima = look.view.min_isr or {}
     for key, partition in look.partitions.items():
         minimum = minima.get(partition.topic)
-        if minimum is None:
+        if minimum is None or partition.leader is None:
             continue
         in_sync = len(set(partition.isr) - set(partition.adding))
         if in_sync >= partition.recorded_rf or in_sync > minimum:
@@ -67,6 +67,5 @@ def find_under_replicated(look: KafkaIndex) -> UnderReplicated:
             continue
         found = below if in_sync < minimum else near
         for broker in (*catching_up, partition.leader):
-            if broker is not None:
-                found.setdefault(broker, partition.name)
+            found.setdefault(broker, partition.name)
     return UnderReplicated(near, below)
