@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from kafka import TopicPartition
-from kafka.errors import KafkaError
+from kafka.admin import NewTopic  # type: ignore[attr-defined]
+from kafka.errors import InvalidReplicationAssignmentError, KafkaError
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, ElectionType
 
 from spindle.manifests.inputs import ACTIVE, PLACEHOLDER
@@ -181,6 +182,24 @@ def test_a_reassignment_is_undone_by_a_cancel_and_a_log_that_is_nobodys_is_set_a
     # What left the assignment while its broker was down is set aside, and stays.
     (stray,) = Path(node.log_dir("disk0")).glob("left-0.*")
     assert stray.name.endswith("-stray")
+
+
+def test_no_topic_is_created_on_brokers_that_are_down(cluster: Cluster) -> None:
+    node = cluster.nodes[STAYS]
+    cluster.forget_admin()
+    node.stop()
+    cluster.forget_admin()
+    with pytest.raises(InvalidReplicationAssignmentError, match="fenced or in controlled shutdown"):
+        cluster.make_topic("nobody", [[STAYS]])
+    # One of several that is there is enough, and leads; so it is for a placement that Kafka chooses.
+    cluster.make_topic("somebody", [[STAYS, ELSEWHERE]])
+    cluster.admin().create_topics([NewTopic("chosen", num_partitions=4, replication_factor=1)])
+    wait_for("all partitions", lambda: len(cluster.partitions("chosen")) == 4)
+    for topic in ("somebody", "chosen"):
+        found = cluster.partitions(topic).values()
+        assert {(p.leader, p.isr) for p in found} == {(ELSEWHERE, (ELSEWHERE,))}
+    restart(cluster, node)
+    wait_for("both in sync", lambda: cluster.isr("somebody") == {0: [ELSEWHERE, STAYS]})
 
 
 def test_requests_that_touch_a_disk_that_hangs_are_not_answered_while_its_broker_lives_on(

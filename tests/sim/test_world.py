@@ -14,7 +14,8 @@ from tests.reasons import ROOT, reasons
 from tests.sim import fields, life, rules
 from tests.sim.api import NAMESPACE, Api, Refused, Request
 from tests.sim.controllers import Controllers
-from tests.sim.kafka.state import Part
+from tests.sim.kafka import KafkaFault, KafkaSim
+from tests.sim.kafka.state import Broker, Part
 from tests.sim.kernel import MOST_EVENTS, EndlessError, Kernel, Timer
 from tests.sim.loop import Clock, Process, simulated_time
 from tests.sim.people import WAYS
@@ -416,3 +417,36 @@ def test_the_judge_knows_who_is_forgotten_too_early() -> None:
     for broker in (1, 2, 3):
         world.kafka.on_unregister(broker)
     assert [text[:4] for text in world.broken] == ["(f5)", "(f5)"]
+
+
+def _brokers(**states: str) -> KafkaSim:
+    """Brokers by name (``b0``): on which rack, and whether fenced or leaving."""
+    kafka = KafkaSim(Kernel(1), elr=True, metadata_version=30)
+    for number, (_, state) in enumerate(sorted(states.items())):
+        rack, _, how = state.partition(" ")
+        found = Broker(
+            number, rack, 1, number, {f"d{number}"}, fenced=how == "fenced", leaving=how == "leaving"
+        )
+        kafka.brokers[number] = found
+    return kafka
+
+
+def test_a_new_topic_is_led_by_one_that_is_there_and_by_nobody_that_leaves() -> None:
+    kafka = _brokers(b0="a leaving", b1="b", b2="c fenced", b3="b")
+    assert kafka.placement(2, 3) == [[1, 2, 3], [3, 2, 1]], (
+        "fenced ones are a last resort, but racks count more"
+    )
+    (part,) = kafka.make_topic("t", [[2, 1]], {})
+    assert (part.isr, part.leader) == ([1], 1)
+    with pytest.raises(KafkaFault, match="INVALID_REPLICATION_FACTOR"):
+        kafka.placement(1, 4)
+
+
+@pytest.mark.parametrize("state", ["a fenced", "a leaving"])
+def test_kafka_makes_no_partition_that_nobody_can_lead(state: str) -> None:
+    kafka = _brokers(b0=state)
+    with pytest.raises(KafkaFault, match="INVALID_REPLICATION_FACTOR"):
+        kafka.placement(1, 1)
+    with pytest.raises(KafkaFault, match="INVALID_REPLICATION_FACTOR"):
+        kafka.make_topic("t", [[0]], {})
+    assert not kafka.parts

@@ -18,6 +18,7 @@ What it states about Kafka, and where `tests/kafka` tries it on real processes:
   `test_statements.test_replicas_of_a_dir_that_is_gone_are_made_anew_only_once_no_dir_is_offline`.
 - What left the assignment while its broker was down is set aside; a reassignment is undone by a cancel alone, never by naming the replicas from before:
   `test_statements.test_a_reassignment_is_undone_by_a_cancel_and_a_log_that_is_nobodys_is_set_aside`.
+- A topic is not created if all brokers of one of its partitions are fenced: `test_statements.test_no_topic_is_created_on_brokers_that_are_down`.
 - A broker takes settings of its own only; one that was started without a dir that its cordon names tells what is set on it, but its cordons do not hold, and it
   turns down what leaves the cordon as it is:
   `test_cordons.test_a_broker_that_lacks_a_cordoned_dir_runs_and_takes_nothing_until_the_cordon_is_right` and
@@ -32,7 +33,7 @@ What it states about Kafka, and where `tests/kafka` tries it on real processes:
 - Requests that touch a disk that hangs are not answered, and its broker still leads when the disk answers again:
   `test_statements.test_requests_that_touch_a_disk_that_hangs_are_not_answered_while_its_broker_lives_on`.
 
-Read in the code of 4.3.1 and not tried yet: the order of the other steps of `PartitionChangeBuilder`; that the leader from before stays on record until
+Read in the code of 4.3.1 and not tried yet: that a broker in controlled shutdown gets no replicas of new topics; the order of the other steps of `PartitionChangeBuilder`; that the leader from before stays on record until
 there is one again (that it may be elected where ISR and ELR are empty is tried, but only where it is the one replica); that a broker which cannot tell the
 controllers of a failed dir stops; that fetchers, too, stay with a disk that hangs; that a follower joins
 the ISR by what it has fetched, and never because its leader leads anew.

@@ -226,15 +226,22 @@ class Quorum(State):
         return 0, ""
 
     def make_topic(self, name: str, assignments: list[list[int]], configs: dict[str, str]) -> list[Part]:
-        """Create a topic with these replicas, with leaders where possible."""
+        """Create a topic with these replicas, with leaders where possible.
+
+        Raises:
+            KafkaFault: no broker can lead one of its partitions (`ReplicationControlManager.createTopic`).
+        """
+        # A fenced broker, or one that is shutting down, is not in the first ISR, and Kafka creates no partition with an empty ISR.
+        isrs = [[b for b in replicas if self._active(b)] for replicas in assignments]
+        if not all(isrs):
+            raise KafkaFault(
+                38, "INVALID_REPLICATION_FACTOR", "All brokers are fenced or in controlled shutdown."
+            )
         ident = self.new_uuid()
         self.configs["topic", name] = dict(configs)
         made = []
-        for index, replicas in enumerate(assignments):
+        for index, (replicas, isr) in enumerate(zip(assignments, isrs, strict=True)):
             dirs = {b: self.default_dir(b) for b in replicas}
-            # A fenced broker, or one that is shutting down, is not in the first ISR.
-            active = [b for b in replicas if not self.brokers[b].fenced and not self.brokers[b].leaving]
-            isr = active or list(replicas)
             part = Part(name, index, ident, list(replicas), isr, None, dirs=dirs, rf=len(replicas))
             self.parts[part.key] = part
             made.append(part)
@@ -244,16 +251,25 @@ class Quorum(State):
         return made
 
     def placement(self, partitions_: int, rf: int) -> list[list[int]]:
-        """The replicas of a new topic: spread over racks, without brokers all of whose dirs are cordoned.
+        """The replicas of a new topic: spread over racks, with a broker first that is not fenced.
+
+        Brokers that are shutting down, and those all of whose dirs are cordoned, are left out (`UsableBrokerIterator`); fenced brokers are a last resort.
 
         Raises:
             KafkaFault: there are too few brokers.
         """
-        open_to = [b for b in sorted(self.brokers) if not self.brokers[b].fenced and self._takes_replicas(b)]
-        if len(open_to) < rf:
+        open_to = [b for b in sorted(self.brokers) if not self.brokers[b].leaving and self._takes_replicas(b)]
+        unfenced = [b for b in open_to if not self.brokers[b].fenced]
+        if not unfenced or len(open_to) < rf:
             raise KafkaFault(38, "INVALID_REPLICATION_FACTOR")
         racks = {b: self.brokers[b].rack for b in open_to}
-        return [_spread(open_to, racks, rf, index) for index in range(partitions_)]
+        fenced = [b for b in open_to if b not in unfenced]
+        return [_spread(unfenced, fenced, racks, rf, index) for index in range(partitions_)]
+
+    def _active(self, broker: int) -> bool:
+        """Whether a broker may be in the first ISR of a partition."""
+        found = self.brokers[broker]
+        return not found.fenced and not found.leaving
 
     def _takes_replicas(self, broker: int) -> bool:
         process = self.process_of(broker)
@@ -268,8 +284,10 @@ class Quorum(State):
         self.version += 1
 
 
-def _spread(able: list[int], racks: dict[int, str | None], rf: int, index: int) -> list[int]:
-    order = able[index % len(able) :] + able[: index % len(able)]
+def _spread(
+    able: list[int], fenced: list[int], racks: dict[int, str | None], rf: int, index: int
+) -> list[int]:
+    order = able[index % len(able) :] + able[: index % len(able)] + fenced
     chosen: list[int] = []
 
     def crowding(used: list[str | None]) -> Callable[[int], tuple[int, int]]:

@@ -224,6 +224,8 @@ class Requests(Load):
             return 36, "TOPIC_ALREADY_EXISTS"
         if assignments is not None and any(b not in self.brokers for each in assignments for b in each):
             return BAD_ASSIGNMENT, "INVALID_REPLICA_ASSIGNMENT"
+        if assignments is not None and not all(any(map(self._active, each)) for each in assignments):
+            return BAD_ASSIGNMENT, "All brokers of a partition are fenced or in controlled shutdown."
         self.make_topic(topic, assignments or self.placement(partitions, rf), configs)
         return 0, ""
 
