@@ -74,12 +74,12 @@ class BrokerDisk:
     given_up: bool = False
     offset: float = 0.0
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of the disk."""
         return str(self.disk["name"])
 
-    @property
+    @cached_property
     def key(self) -> tuple[int, str]:
         """(broker id, disk)."""
         return self.broker, self.name
@@ -101,7 +101,7 @@ class BrokerDisk:
         """Its log dir."""
         return names.log_dir(self.name)
 
-    @property
+    @cached_property
     def mode(self) -> str:
         """What it should be: ``Active``, ``Placeholder`` or ``Absent``."""
         return str(self.disk.get("mode") or facts.ACTIVE)
@@ -116,7 +116,7 @@ class BrokerDisk:
             return False
         return (self.log_dir is not None and not self.log_dir.error) if self.broker_answered else None
 
-    @property
+    @cached_property
     def recorded(self) -> DiskState | None:
         """The state on record; None if there is none that this version knows."""
         text = self.before.get("state")

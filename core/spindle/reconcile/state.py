@@ -182,6 +182,11 @@ class ClusterState:
         }
 
     @cached_property
+    def pod_by_name(self) -> Mapping[str, SnapshotObject]:
+        """All pods of the snapshot, also those that are no broker's or controller's."""
+        return objects.by_name(self.snap.pods)
+
+    @cached_property
     def born(self) -> bool:
         """Whether the cluster was ever ready."""
         record = self.config_maps.get(names.identity_map(self.name))

@@ -392,7 +392,7 @@ def _inspect(
 
 def claim_pod_of(state: ClusterState, slot: BrokerDisk) -> SnapshotObject | None:
     """The pod that makes the provisioner create the disk's volume."""
-    return next((pod for pod in state.snap.pods if objects.name(pod) == slot.disk["claim"]), None)
+    return state.pod_by_name.get(slot.disk["claim"])
 
 
 def end_claim_pod(builder: PlanBuilder, pod: SnapshotObject) -> None:
