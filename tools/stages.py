@@ -93,6 +93,13 @@ def stages() -> dict[str, Stage]:
                 _pytest("tests/sim", "--numprocesses=logical", "--dist=worksteal"),
                 20,
             ),
+            # Seeds 1, 2, 3 … in order: how many depends on the machine, what each does does not.
+            Stage(
+                "lives",
+                "random simulated runs: as many as four minutes allow, and at least 100",
+                _python("tests.sim", "--lives", "100", "--minutes", "4"),
+                30,
+            ),
             Stage("many-lives", "thousands of simulated runs", _python("tests.sim", "--lives", "3000"), 300),
             Stage(
                 "properties",
@@ -179,6 +186,7 @@ RUNS: dict[str, tuple[str | Beside, ...]] = {
         "imports",
         "unit",
         "sim",
+        "lives",
         "build",
         "health",
         "chart",
