@@ -20,6 +20,7 @@ from typing import Any
 HASH_SEEDS = 4
 MOST_CPU = 600.0  # seconds of CPU time that a run may take
 PROGRESS = 30.0  # seconds between two lines of progress
+STORIES = 3  # failed runs of a batch whose story is printed
 KINDS = ("KafkaBroker", "KafkaCluster", "KafkaRebalance", "KafkaUser")
 
 
@@ -88,7 +89,7 @@ def tell(options: argparse.Namespace, arguments: list[str]) -> int:
 
 def serve() -> int:
     """In a process of one hash seed: execute the runs whose seeds it reads, each in a fork."""
-    from tests.sim import fields, life
+    from tests.sim import fields, life, story
 
     for kind in KINDS:
         fields.list_maps(kind)  # parsing the definitions takes longer than Kafka in many runs
@@ -99,7 +100,7 @@ def serve() -> int:
         child = os.fork()
         if child == 0:
             os.close(reading)
-            _one(life, int(word), writing)
+            _one(life, story, int(word), writing)
         os.close(writing)
         with os.fdopen(reading) as pipe:
             text = pipe.read()
@@ -116,7 +117,7 @@ def _ended(seed: int, status: int) -> str:
     return json.dumps({"seed": seed, "broken": [text], "cpu": cpu, "reasons": []})
 
 
-def _one(life: Any, seed: int, writing: int) -> None:
+def _one(life: Any, story: Any, seed: int, writing: int) -> None:
     """In the fork: execute one run and report the result."""
     began = time.process_time()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # only results go to the reader of our output
@@ -130,6 +131,8 @@ def _one(life: Any, seed: int, writing: int) -> None:
             "ended": outcome.ended_at,
             "reasons": sorted(outcome.seen_reasons),
         }
+        if outcome.broken:
+            told["story"] = story.tell(outcome, long=False)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
         import traceback
 
@@ -137,7 +140,8 @@ def _one(life: Any, seed: int, writing: int) -> None:
         text = f"error of the simulation: {type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
         told = {"seed": seed, "broken": [text], "reasons": []}
     told["cpu"] = time.process_time() - began
-    os.write(writing, json.dumps(told).encode())
+    with os.fdopen(writing, "w") as pipe:
+        json.dump(told, pipe)
     os._exit(0)
 
 
@@ -226,6 +230,8 @@ def run_many(options: argparse.Namespace) -> int:
         if told["broken"]:
             failed[told["seed"]] = told["broken"]
             print(f"run {told['seed']} failed: {told['broken'][0][:220]}", flush=True)
+            if len(failed) <= STORIES and "story" in told:
+                print(told["story"], flush=True)
         if (now := time.monotonic()) - told_at >= PROGRESS:
             told_at = now
             print(
@@ -242,7 +248,10 @@ def run_many(options: argparse.Namespace) -> int:
         if options.start <= seed < last:
             print(f"run {seed} was skipped: {why}")
     if failed:
-        print("print one with: python -m tests.sim --seed SEED [--shrink]")
+        again = next(iter(sorted(failed)))
+        print(
+            f"print a failed run again, or a smaller one that breaks the same rule: python -m tests.sim --seed {again} [--shrink]"
+        )
     return 1 if failed else 0
 
 
