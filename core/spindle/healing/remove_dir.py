@@ -28,7 +28,8 @@ def may_remove_dir(
             rule=5,
             reason="LogDirsUnknown",
             message=f"Spindle does not know which replicas are on {path} of broker {broker}, because the broker does not answer.",
-            unblocked_by=f"Nothing to do: Spindle continues when broker {broker} answers again.",
+            unblocked_by=f"Spindle continues when broker {broker} answers again. If it is not restarting, make sure that Kafka runs there and that the operator "
+            "can reach it.",
         )
     left = (standing | frozenset(owed)) - frozenset(given_up)
     if not left:

@@ -318,12 +318,16 @@ def _remove(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecor
         inventory.given_up_on(slot.broker),
         inventory.incoming_to(slot),
     )
+    action = _EVACUATE if slot.health.bad else _DRAIN
     if refusal is not None:
+        # Until the broker answers, nothing is planned for this disk either.
+        if refusal.reason == "LogDirsUnknown" and inventory.replica_index.known:
+            builder.wait(replace(Waiting.of(action, inventory.object_name(slot), refusal), quiet=True))
         return
     if not inventory.others(slot):
         builder.wait(
             Waiting(
-                _EVACUATE if slot.health.bad else _DRAIN,
+                action,
                 inventory.object_name(slot),
                 "LastDisk",
                 f"{slot.name} of broker {slot.broker} holds no replicas, but cannot be removed: the broker has no other disk to run with.",
