@@ -404,6 +404,11 @@ class Person:
             self.say(f"deletes pod {name}", wait)
             self.world.api.remove(pod)
 
+    def pod_of_hung(self, wait: Wait) -> None:
+        """Where the entry is about a broker with a hung disk, and so names the command: delete its pod."""
+        if "`kubectl delete pod --grace-period=1`" in wait.unblocked_by:
+            self.restart_named(wait)
+
     def stop_and_start(self, wait: Wait) -> None:
         """Where the entry says so, `spindle stop`, and when the broker is down `spindle start`; whoever does not get down in ten minutes is let be."""
         found = re.search(rf"`spindle stop ({SAMPLE}-broker-\d+)`", wait.unblocked_by)
@@ -687,7 +692,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             QuorumStatic DynamicConfigNotReverted Soaking ReplicasOnBroker EligibleLeaderReplicas BrokerStillRegistered ReplicasMoving MovedToOtherDisk MoveObsolete
             MoveFailed MoveBackOff MoveCancelled TargetLost ThrottlesReverting PodsTerminating IntraBrokerMovesInProgress LoadingLogs RolloutInProgress
             QuorumChanging ControllersJoining DiskInspectionPending VolumeExpansionInProgress WaitingForBrokers VolumeNotBound ReplicaReturning
-            UnderReplicated CatchUpInProgress JournalFull ReplicasOnDisk EvictionDeferred KafkaUnknown QuorumUnknown NoQuorumLeader
+            UnderReplicated CatchUpInProgress JournalFull ReplicasOnDisk EvictionDeferred QuorumUnknown NoQuorumLeader
             MinIsrUnknown ElrUnknown SettingsUnknown WouldLoseQuorum CorrelatedDiskStalls HangUnconfirmed DiskStillServes CorrelatedDiskFailures CannotRead JobUnreadable NodesUnknown
             UsersUnknown UserCertificatesValidForServers ProposalsUnknown AgentCertificatesUnknown ZoneWithoutBrokers SingleZone UnevenSpread CordonNotSupported EvenControllerCount AddressPending
             RetentionReduced ProducersThrottled ProducersBlocked MovesBlocked EmptyReplicaMayLead TargetUnavailable TargetUnusable TargetDiskFilling Executing
@@ -707,6 +712,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.begin_anew, "AllDisksLost"),
         (_P.claim_back, "ClaimMissing ReplicasNotFound"),
         (_P.restart_named, "OnlyInSyncReplica AgentTooOld"),
+        (_P.pod_of_hung, "KafkaUnknown"),
         (_P.stop_and_start, "ReplicationStalled DiskExcluded"),
         (_P.let_go, "RestartDeadlock"),
         (_P.cancel_reassignment, "ExternalReassignment ReassignmentInProgress"),
