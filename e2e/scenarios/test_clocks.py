@@ -56,7 +56,7 @@ def test_a_disk_that_hangs_is_fenced(stand: Stand, machine: Machine, spindle_ima
         _shift(lab, machine, slot, ahead)
         lab.until("it is reported", lambda: slot.node() in lab.condition("ClocksAgree")["message"], 120)
         froze = dies(timeline, machine, slot, "freeze")
-        timeline.until("verdict", "^Failed Hung", slot.subject, since=froze)
+        timeline.until("verdict", "^Failed IOHung", slot.subject, since=froze)
         timeline.until("pod", "being deleted", slot.owner, since=froze)
         lab.until("all partitions accept writes", lambda: not running.silent(), 90)
         timeline.mark("it answers again")

@@ -48,7 +48,7 @@ def test_its_broker_is_fenced_and_comes_back_when_it_answers(
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic(f"fenced{how}", 12)) as running:
         slot = choose(lab, running)
         froze = dies(timeline, machine, slot, how)
-        timeline.until("verdict", "^Failed Hung", slot.subject, since=froze)
+        timeline.until("verdict", "^Failed IOHung", slot.subject, since=froze)
         timeline.until("pod", "being deleted", slot.owner, since=froze)
         lab.until("all partitions accept writes", lambda: not running.silent(), 90)
         assert _processes(lab, machine, slot) <= 1
