@@ -32,10 +32,16 @@ def throttle(slot: Slot) -> int:
     return int((observed(slot).get("throttle") or {}).get("wantedBytesPerSecond", 0))
 
 
-def drain(timeline: Timeline, slot: Slot) -> float:
-    """Request to drain a disk, and wait until the first copy has grown; returns the time of the request."""
+def request_drain(timeline: Timeline, slot: Slot) -> float:
+    """Request to drain a disk; returns the time of the request."""
     at = timeline.mark(f"{slot.subject} is to be drained")
     slot.ask_for("Drained")
+    return at
+
+
+def drain(timeline: Timeline, slot: Slot) -> float:
+    """Request to drain a disk, and wait until the first copy has grown; returns the time of the request."""
+    at = request_drain(timeline, slot)
     slot.lab.until(
         "the first copy has grown", lambda: [m for m in moves(slot, "Copying") if m.get("copied")], 120
     )

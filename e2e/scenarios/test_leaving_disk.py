@@ -10,7 +10,7 @@ import pytest
 from e2e.scenarios.disk_slot import assert_spread, choose, conclude
 from e2e.scenarios.lab import Lab, client_pod
 from e2e.scenarios.load import Topic, load
-from e2e.scenarios.moving import drain, until_drained, use_again
+from e2e.scenarios.moving import request_drain, until_drained, use_again
 from e2e.scenarios.stand import THREE, Stand
 from e2e.scenarios.timeline import Timeline
 
@@ -87,9 +87,10 @@ def test_a_disk_leaves_while_topics_are_made_on_its_broker_and_all_are_kept(
     with Timeline(lab) as timeline, load(lab, spindle_image, Topic("leaving", 12), fill=8) as running:
         slot = choose(lab, running)
         with _maker(lab, spindle_image, slot.broker):
-            began = drain(timeline, slot)
             lab.kubectl("exec", _POD, "--", "touch", "/tmp/go")
             timeline.mark("topics are created on its broker")
+            lab.until("the first topic is created", lambda: '"made"' in _said(lab), 60)
+            began = request_drain(timeline, slot)
             until_drained(timeline, began, slot)
             timeline.mark("it was removed from its broker, where topics are still being created")
             lab.until_ready(600)
