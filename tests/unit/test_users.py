@@ -451,6 +451,7 @@ def test_a_status_that_somebody_else_wrote_makes_nobody_of_it(told: str) -> None
     [
         (("cluster", "kafka-cluster", "literal", "Create"), True),  # of any topic, whatever is denied
         (("cluster", "kafka-cluster", "literal", "ClusterAction"), True),
+        (("cluster", "kafka-cluster", "literal", "Delete"), True),  # of any topic, likewise
         (("cluster", "kafka-cluster", "literal", "Describe"), False),
         (("topic", "*", "literal", "Read"), True),
         (("topic", "*", "prefixed", "Read"), False),  # Kafka takes the star for a letter there

@@ -9,10 +9,10 @@ OWN: Final = "__spindle_"  # prefix of Spindle's internal topics
 # Kafka's internal topics have the same prefix. A user who may delete __consumer_offsets can delete the offsets of all groups.
 _INTERNAL: Final = "__"
 _WRITING: Final = frozenset({"All", "Write", "Create", "Delete", "Alter", "AlterConfigs"})
-# A user who may ALTER the cluster can add any ACL; CLUSTER_ACTION is for brokers. A user who may CREATE in the cluster can create any topic, even
-# Spindle's before Spindle does, and despite a DENY on the topic: Kafka requires only one of the two permissions (KafkaApis and ControllerApis,
-# CreateTopics).
-_OF_CLUSTER: Final = frozenset({"All", "Alter", "AlterConfigs", "ClusterAction", "Create"})
+# A user who may ALTER the cluster can add any ACL; CLUSTER_ACTION is for brokers. A user who may CREATE or DELETE in the cluster can create any topic,
+# even Spindle's before Spindle does, or delete any, and despite a DENY on the topic: Kafka requires only one of the two permissions (ControllerApis,
+# CreateTopics and DeleteTopics).
+_OF_CLUSTER: Final = frozenset({"All", "Alter", "AlterConfigs", "ClusterAction", "Create", "Delete"})
 # Denied to users whose patterns match Spindle's internal topics, because their records control rebalancing.
 KEPT_OUT: Final = frozenset(
     Right("topic", OWN, "prefixed", operation, "*") for operation in _WRITING - {"All"}
