@@ -272,7 +272,8 @@ def _copy(layout: Layout, disk: str, folder: str) -> Copy:
 def _hand_over(layout: Layout, node: inputs.Node, disks: list[facts.Expected]) -> None:
     dirs = ",".join(layout.log_dir(disk.disk) for disk in disks)
     folder = VPath(layout.handover_dir)
-    (folder / "server.properties").write_text(f"{node.properties.rstrip()}\nlog.dirs={dirs}\n")
+    properties = node.properties.rstrip("\n")
+    (folder / "server.properties").write_text(f"{properties}\nlog.dirs={dirs}\n")
     entries = [[d.mode, layout.mount(d.disk), layout.log_dir(d.disk), d.directory_id] for d in disks]
     (folder / "disks.list").write_text(json.dumps(entries))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from spindle.cluster.config import render
 from spindle.cluster.layout import Layout
 from spindle_agent.preflight.handover import hand_over
 from spindle_agent.preflight.inputs import Node
@@ -109,6 +110,22 @@ def test_controller_is_ready_with_a_leader_and_something_committed(metrics: Metr
     assert not metrics.ready(START, leader + "9000.0")
     assert not metrics.ready(START, leader + "-1.0", committed + "5.0")
     assert not metrics.ready(START)
+
+
+def test_the_line_before_the_log_dirs_does_not_continue(tmp_path: Path) -> None:
+    """A value of spaces is written as a backslash and spaces; without these the log dirs would be a part of it, and Kafka would use /tmp."""
+    layout = Layout(str(tmp_path))
+    for folder in (layout.handover_dir, layout.disks_root):
+        Path(folder).mkdir(parents=True)
+    (tmp_path / "jmx.jar").write_bytes(b"")
+    properties = render({"node.id": "0", "zz": " "})
+    node = Node("id", 0, "broker", "4.3", shared_filesystem=False, voters=(), properties=properties)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPINDLE_JMX_JAR", str(tmp_path / "jmx.jar"))
+        hand_over(layout, node, [])
+    lines = (Path(layout.handover_dir) / "server.properties").read_text().splitlines()
+    assert lines[-1].startswith("log.dirs=")
+    assert not lines[-2].endswith("\\")
 
 
 def test_what_a_configmap_says_is_a_word_for_the_shell_and_never_a_command(tmp_path: Path) -> None:

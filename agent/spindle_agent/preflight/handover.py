@@ -27,7 +27,9 @@ def hand_over(layout: Layout, node: Node, disks: list[Expected]) -> None:
         shutil.copyfile(jar, folder / "jmx.jar.tmp")
         (folder / "jmx.jar.tmp").replace(folder / "jmx.jar")
     dirs = ",".join(layout.log_dir(disk.disk) for disk in disks)
-    (folder / "server.properties").write_text(f"{node.properties.rstrip()}\nlog.dirs={dirs}\n")
+    # Only line ends are removed: a value that is a space is written as a backslash and a space, and without the space it would continue on the next line.
+    properties = node.properties.rstrip("\n")
+    (folder / "server.properties").write_text(f"{properties}\nlog.dirs={dirs}\n")
     (folder / "node.env").write_text(_environment(layout, node))
     (folder / "disks.list").write_text(
         "".join(
