@@ -278,6 +278,29 @@ def test_a_cluster_from_before_there_were_records_goes_on() -> None:
     assert waiting(world, "AllowedForCompatibility") == ["spec.image"]
 
 
+def test_no_pod_runs_before_the_spec_is_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that the API server refuses (too large, a quota) does not make a later spec one that was in use before."""
+    world = strict()
+    apply = world._apply
+    lose = names.pools_map("demo")
+    monkeypatch.setattr(
+        world, "_apply", lambda action: None if action.object["metadata"]["name"] == lose else apply(action)
+    )
+    look(world, 9)
+    assert not world.all("Pod")
+    world.cluster["spec"]["image"] = "evil/kafka:4.3.1"
+    look(world)
+    assert not world.all("Pod")
+    assert waiting(world) == ["spec.image"]
+
+
+def test_a_spec_that_is_too_large_to_be_recorded_is_refused() -> None:
+    world = strict(config={f"metrics.jmx.{i}": "x" * 4096 for i in range(120)})
+    look(world)
+    assert waiting(world) == ["spec"]
+    assert not world.all("Pod")
+
+
 def test_pods_of_a_former_kafkacluster_prove_nothing() -> None:
     world = World.of(image="mine/kafka:4.3.1")
     world.settle()

@@ -1,5 +1,6 @@
 """Fields of a KafkaCluster's spec that affect more than Kafka, and whether the installation or the owner of the object allows their values."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +14,8 @@ from spindle.manifests.spec_settings import RejectedSettings
 
 REASON: Final = "SpecNotAllowed"
 _SHOWN: Final = 200  # characters of a value in a message
+# The spec in effect is recorded in a ConfigMap, once as a whole and once by pool, together with removed pools; a ConfigMap takes 1 MiB.
+_LARGEST: Final = 384 * 1024
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,13 @@ def not_allowed(
         job_image: the installation's image of the rebalance job; always allowed.
     """
     found = [*_images(spec, allowed, job_image), *_options(spec, allowed), *_annotations(spec, allowed)]
-    found += [*_settings(spec, allowed), *_rollup(spec, allowed), *_lent(cluster, spec, lent), *_disks(spec)]
+    found += [
+        *_settings(spec, allowed),
+        *_rollup(spec, allowed),
+        *_lent(cluster, spec, lent),
+        *_disks(spec),
+        *_size(spec),
+    ]
     return tuple(sorted(found, key=lambda ask: ask.key))
 
 
@@ -91,6 +100,18 @@ def _disks(spec: KafkaClusterSpec) -> Iterator[Ask]:
             str(count),
             f"its brokers have {count} disks in total, and a KafkaCluster may have at most {MAX_CLUSTER_DISKS}: more would take too much of the operator's time from other clusters",
             "lower replicas or disks.count, or create a second KafkaCluster",
+        )
+
+
+def _size(spec: KafkaClusterSpec) -> Iterator[Ask]:
+    size = len(json.dumps(spec.to_dict()))
+    if size > _LARGEST:
+        yield _ask(
+            "spec",
+            "size",
+            "",
+            f"it has {size} characters, and Spindle records at most {_LARGEST}",
+            "shorten it, above all the configuration of the pools",
         )
 
 

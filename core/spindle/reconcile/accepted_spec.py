@@ -12,6 +12,7 @@ from spindle.manifests import spec_allowed
 from spindle.manifests.spec_allowed import Ask, not_allowed
 from spindle.manifests.spec_settings import RejectedSettings, refused_settings
 from spindle.reconcile import objects
+from spindle.reconcile.actions import Action, Apply, Create
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.pools import recorded_pools, recorded_spec
 from spindle.reconcile.snapshot import ClusterSnapshot
@@ -77,13 +78,24 @@ def _told(asks: tuple[Ask, ...]) -> tuple[RejectedSettings, ...]:
 
 
 def _runs(state: ClusterState) -> bool:
-    """Whether this KafkaCluster (by UID) has pods. If it has and no spec is on record, it was in use before specs were checked: the record is written before pods are created."""
+    """Whether this KafkaCluster (by UID) has pods. If it has and no spec is on record, it was in use before specs were checked: `hold_unrecorded` creates no pod without one."""
     uid = objects.uid(state.cluster)
     return any(
         owner.get("uid") == uid
         for pod in state.pods.values()
         for owner in pod["metadata"].get("ownerReferences") or ()
     )
+
+
+def hold_unrecorded(state: ClusterState, builder: PlanBuilder) -> None:
+    """Create no pod of this KafkaCluster before its spec is on record: with pods and without a record, everything that it asks for would count as in use before."""
+    record = state.config_maps.get(names.pools_map(state.name))
+    if recorded_spec(record, objects.uid(state.cluster)) is None and not _runs(state):
+        builder.actions[:] = [action for action in builder.actions if not _creates_pod(action)]
+
+
+def _creates_pod(action: Action) -> bool:
+    return isinstance(action, Apply | Create) and action.object["kind"] == "Pod"
 
 
 def nothing_accepted(state: ClusterState) -> bool:

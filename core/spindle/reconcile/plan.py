@@ -12,7 +12,13 @@ from spindle.moves.journal import Journal
 from spindle.moves.missing_replicas import meant
 from spindle.proposals.proposal import REASON as REBALANCE
 from spindle.reconcile import objects
-from spindle.reconcile.accepted_spec import as_accepted, nothing_accepted, report_rejected, report_tolerated
+from spindle.reconcile.accepted_spec import (
+    as_accepted,
+    hold_unrecorded,
+    nothing_accepted,
+    report_rejected,
+    report_tolerated,
+)
 from spindle.reconcile.actions import Apply, Patch
 from spindle.reconcile.condition_rows import as_conditions
 from spindle.reconcile.disk_inventory import DiskInventory
@@ -196,6 +202,7 @@ def _steps(state: ClusterState, builder: PlanBuilder) -> PassResult:
     if outcome is not None:
         carry_out(builder, outcome)
     builder.do(*relief.trims, *topics)
+    hold_unrecorded(state, builder)
     return PassResult(healed.inventory, proposed.statuses)
 
 
