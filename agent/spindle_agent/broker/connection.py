@@ -16,6 +16,8 @@ from kafka.protocol.parser import KafkaProtocol
 from spindle.cluster import names
 
 _CHUNK: Final = 64 * 1024
+# Bytes of a response. The tenant owns the broker, and a decoded response takes about twenty times its size in the memory that all brokers of the node share.
+_LARGEST: Final = 4_000_000
 
 
 class BrokerError(Exception):
@@ -98,5 +100,7 @@ class BrokerConnection:
             self._streams = await asyncio.open_connection(
                 access.host, access.port, ssl=access.context(), server_hostname=access.host
             )
-            self._protocol = KafkaProtocol(client_id=names.PRINCIPAL_AGENT)
+            self._protocol = KafkaProtocol(
+                client_id=names.PRINCIPAL_AGENT, receive_message_max_bytes=_LARGEST
+            )
         return self._streams

@@ -123,6 +123,13 @@ class BrokerSession:
                 self.doubt()
             self._note(str(error))
             return backoff.failed()
+        except Exception as error:  # a false broker can send anything; it must not end the agent, which serves all brokers of the node
+            if not self._problem:
+                log.exception("%s/%s: the broker's response cannot be processed", *self._name)
+            self._note(f"its response cannot be processed: {type(error).__name__}: {error}")
+            if self._link is not None:
+                self._link.close()
+            return backoff.failed()
         self._note("")
         backoff.worked()
         least, most = _WHILE_MOVING
