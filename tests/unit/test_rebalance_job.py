@@ -148,3 +148,19 @@ def test_its_acls_are_given_once_it_has_a_certificate(running: World) -> None:
 
     assert none.actions == then.actions == []
     assert [type(each) for each in first.actions] == [GrantRebalance, Patch]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param("[" * 4000, id="nested"),
+        pytest.param('{"message": ' + "[" * 900 + "]" * 900 + "}", id="nested message"),
+        pytest.param(json.dumps({"lines": 5, "reason": {}, "message": [1]}), id="of other types"),
+        pytest.param("9" * 4096, id="a long number"),
+    ],
+)
+def test_what_a_compromised_job_reports_does_not_end_the_pass(running: World, told: str) -> None:
+    jobs = (job("b", "Failed", "2026-09-02T00:00:00Z"),)
+    row = runs_row(state_of(running, jobs=jobs, pods=(*running.snapshot().pods, pod("b", told))))
+    assert row is not None
+    assert row[:3] == ("RebalanceRuns", "False", "RunFailed")

@@ -124,13 +124,17 @@ def _parsed(text: str) -> tuple[str, str]:
     """A message in JSON (reason, message, lines), or the last lines of a log."""
     try:
         document: Any = json.loads(text)
-    except ValueError:
-        return "", f"It ended with: {text[-_LONGEST:]}"
+    except (ValueError, RecursionError):  # the job may be compromised, and must not end the pass
+        document = None
     if not isinstance(document, Mapping):
         return "", f"It ended with: {text[-_LONGEST:]}"
-    lines = document.get("lines") or ()
-    last = " Last lines: " + " | ".join(str(line) for line in lines) if lines else ""
-    return str(document.get("reason") or "")[:63], f"{document.get('message') or ''}{last}"
+    found = document.get("lines")
+    lines = [line for line in found if isinstance(line, str)] if isinstance(found, list) else []
+    last = " Last lines: " + " | ".join(lines) if lines else ""
+    reason, message = (
+        value if isinstance(value := document.get(key), str) else "" for key in ("reason", "message")
+    )
+    return reason[:63], f"{message}{last}"
 
 
 def _of_the_job(job: SnapshotObject) -> tuple[str, str]:
