@@ -1,5 +1,6 @@
 """``disks.count`` up and down on the model cluster: provisioned first, emptied first, and back again in the middle."""
 
+import copy
 from functools import cache, partial
 from typing import Any
 
@@ -241,6 +242,26 @@ class TestFewer:
         ]
         assert len(retained) >= 1
         well(world, 2)
+
+    def test_the_volume_of_another_tenant_is_not_retained(self) -> None:
+        """A claim that is not bound can name any volume."""
+        world = cluster(disks=3)
+        name = "theirs"
+        theirs = copy.deepcopy(world.all("PersistentVolume")[0])
+        theirs["metadata"] = {"name": name, "uid": "uid-theirs"}
+        theirs["spec"] |= {
+            "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": {"namespace": "other", "name": "data", "uid": "uid-data"},
+        }
+        want(world, 2)
+        until(world, lambda: at(world, 0, "disk2") == "Drained", 120)
+        claim = world.get("PersistentVolumeClaim", names.claim_name("demo", 0, "disk2"))
+        world.put(theirs)
+        claim["spec"]["volumeName"], claim["status"] = name, {"phase": "Lost"}
+        world.put(claim)
+        plans = until(world, lambda: len(disks_of(world, 0)) == 2, 120)
+        patched = {a.name for made in plans for a in made.actions if isinstance(a, Patch)}
+        assert name not in patched
 
     def test_a_disk_that_failed_is_removed_once_it_is_empty(self) -> None:
         world = cluster(disks=3)

@@ -164,6 +164,12 @@ def bound_volume(claim: RawObject) -> str | None:
     return (claim.get("spec") or {}).get("volumeName") or None
 
 
+def claimed_by(volume: RawObject, claim: RawObject) -> bool:
+    """Whether a volume belongs to a claim of this name, as the volume says: the ``volumeName`` of a claim is only what its author wrote."""
+    ref, meta = (volume.get("spec") or {}).get("claimRef") or {}, claim["metadata"]
+    return (ref.get("namespace"), ref.get("name")) == (meta.get("namespace"), meta.get("name"))
+
+
 def pinned_to(volume: RawObject) -> str | None:
     """The host name that a volume's node affinity requires, if it is the usual one-host affinity."""
     required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}

@@ -273,6 +273,8 @@ def release(
     volume = state.volumes.get(bound)
     if bound and volume is None and not objects.lost(there):
         return  # created since volumes were listed; the next pass sees it
+    if volume is not None and not objects.claimed_by(volume, there):
+        volume = None  # a claim can name any volume; Spindle changes only the one that belongs to it
     if volume is not None and not _retained(volume):
         builder.do(
             Patch(
