@@ -82,3 +82,20 @@ def test_a_report_nested_too_deep_has_no_list_and_no_nonce() -> None:
     text = zipped("[" * 1_000_000)
     assert not parse_log_dirs(text)
     assert parse_nonce(text) is None
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        pytest.param(b" " * 2**21, id="long"),
+        pytest.param(b'{"disks": [' + b"[]," * 20000 + b"[]]}", id="of many values"),
+    ],
+)
+def test_a_report_that_is_larger_without_compression_than_any_is_not_kept(report: bytes) -> None:
+    """A node writes the status of its pods: what four kilobytes of it can become would take the memory of the operator."""
+    text = json.dumps({"zip": base64.b64encode(zlib.compress(report, 9)).decode()})
+    assert len(text) <= LIMIT
+    with pytest.raises(ValueError, match="more than"):
+        parse(text)
+    assert parse_nonce(text) is None
+    assert not parse_log_dirs(text)

@@ -13,6 +13,9 @@ from spindle.reported_text import clipped
 LIMIT: Final = 4096
 _PROBLEM_CHARACTERS: Final = 100
 _COMPRESSED: Final = "zip"
+# A report without compression: 64 disks with long problems need less than half of that.
+_LARGEST: Final = 2**17  # bytes
+_MOST_VALUES: Final = 5000
 _READ: Final = 512  # cached reports: that of a pod does not change while it runs
 _LOG_DIRS: Final = "logDirs"
 _NONCE: Final = "nonce"
@@ -94,11 +97,30 @@ def parse_nonce(text: str) -> str | None:
 
 @lru_cache(maxsize=_READ)
 def _document(text: str) -> Any:
-    """The parsed report; shared by all callers, so it must not be modified."""
+    """The parsed report; shared by all callers, so it must not be modified.
+
+    Raises:
+        ValueError: it is not JSON, or larger than any report: four kilobytes could be megabytes without compression, and a hundred of these in objects.
+    """
     document = json.loads(text)
     if _COMPRESSED in document:
-        return json.loads(zlib.decompress(base64.b64decode(document[_COMPRESSED])))
+        unpacked = zlib.decompressobj().decompress(base64.b64decode(document[_COMPRESSED]), _LARGEST + 1)
+        if len(unpacked) > _LARGEST:
+            raise ValueError(f"the report has more than {_LARGEST} bytes without compression")
+        document = json.loads(unpacked)
+    if _values(document) > _MOST_VALUES:
+        raise ValueError(f"the report has more than {_MOST_VALUES} values")
     return document
+
+
+def _values(document: Any) -> int:
+    """How many values, lists and objects there are."""
+    count, rest = 0, [document]
+    while rest:
+        value = rest.pop()
+        count += 1
+        rest += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return count
 
 
 def _dump(document: object) -> str:
