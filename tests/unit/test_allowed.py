@@ -49,6 +49,7 @@ def opts(world: World) -> set[str]:
         pytest.param("spec.config", {"config": {"metric.reporters": "evil.Reporter"}}, id="plugin"),
         pytest.param("spec.config", {"config": {"remote.log.storage.manager.class.path": "/opt/x.jar"}}, id="path"),
         pytest.param("spec.config", {"config": {"max.connections": "0"}}, id="locked-out"),
+        pytest.param("spec.config", {"config": {"max.request.partition.size.limit": "1"}}, id="told-too-little"),
         pytest.param("spec.config", {"config": {"max.connections.per.ip.overrides": "10.0.0.1:0"}}, id="one-locked-out"),
         pytest.param("spec.rebalance.engine.image", {"rebalance": {"engine": {"image": "evil/job:1"}}}, id="job"),
         pytest.param(

@@ -81,11 +81,12 @@ _LOADERS: Final = frozenset({
 
 PROVIDERS: Final = "config.providers"
 
-# Settings with which a broker rejects connections, including the operator's and the agents': the minimum that leaves room for those.
+# Settings with which a broker rejects the operator and the agents, or tells them too little: the minimum that leaves room for those.
 _LEAST: Final[Mapping[str, int]] = {
     "max.connection.creation.rate": 10,
     "max.connections": 64,
     "max.connections.per.ip": 16,
+    "max.request.partition.size.limit": 500,  # partitions of a response; the operator reads a limited number of responses
     "socket.request.max.bytes": 1048576,
 }
 _IDLE: Final = "connections.max.idle.ms"
