@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka.errors import AuthorizationError
 
 from spindle.api.user import Operation
