@@ -46,9 +46,8 @@ def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFa
     stands.close()  # the cluster must be created with the previous version
     installed.give(ensure_spindle_image(folder, SPINDLE_BEFORE_IMAGE))
     repository, _, tag = SPINDLE_BEFORE_IMAGE.rpartition(":")
-    helm(
-        installed, folder / "charts/spindle", f"--set=image.repository={repository}", f"--set=image.tag={tag}"
-    )
+    before_image = (f"--set=image.repository={repository}", f"--set=image.tag={tag}")
+    helm(installed, folder / "charts/spindle", *VALUES, *before_image)
     yield folder
     helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
 
