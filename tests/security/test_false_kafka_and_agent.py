@@ -16,6 +16,8 @@ from spindle_agent.options import parse
 from spindle_operator import ca
 from tests.unit.agent_fakes import until
 
+pytestmark = pytest.mark.kafka
+
 HOST = "127.0.0.1"
 THROTTLED, NO_ERROR, NO_TAGS = struct.pack(">i", 0), struct.pack(">h", 0), b"\0"
 NULL = b"\0"  # in place of a list: its length plus one
