@@ -252,6 +252,7 @@ MUTANTS: Final = (
     Mutant(2, "spindle.reconcile.steps.unavailable:unavailable_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
     Mutant(2, "spindle.reconcile.plan:meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
     Mutant(2, "spindle.reconcile.steps.eviction:_fenced", always(()), (_U + "test_healing_plan.py",), mend=True),
+    Mutant(2, "spindle.reconcile.steps.fencing:_waiting_for", around(lambda _, inventory, __: frozenset(inventory.by_broker)), (_U + "test_healing_plan.py",)),
     # 3: no rack lost
     Mutant(3, "spindle.placement.racks:move_keeps_racks", _YES, (_U + "test_moves_execute.py",)),
     Mutant(3, "spindle.moves.rules:keeps_racks", _NO, (_U + "test_moves_execute.py",)),

@@ -235,6 +235,22 @@ class TestHungDisk:
         assert sum(1 for p in world.all("Pod") if p["metadata"].get("graceSeconds") is not None) == 1
         assert "AnotherBrokerDown" in reasons(world)
 
+    def test_a_broker_that_cannot_catch_up_from_the_hung_one_does_not_protect_it(self) -> None:
+        """Broker 0 restarts while a disk of broker 1 hangs: it cannot get back in sync before broker 1 is stopped."""
+        world = cluster(6)
+        world.kafkas.create("orders", 6, (1, 0, 2), _always(path_of("disk0")))
+        world.settle()
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: 0 not in world.kafkas.running)
+        world.disk(1, "disk0").state = "hung"
+        until(world, lambda: 0 in world.kafkas.running)
+        behind = world.kafkas.partitions["orders", 6]
+        assert (behind.leader, sorted(behind.isr)) == (1, [1, 2])
+        until(world, lambda: 1 not in world.kafkas.running)
+        world.disk(1, "disk0").state = "well"
+        world.swap(0, "disk1")
+        whole(world)
+
 
 class TestClaimDeleted:
     def test_another_volume_takes_the_slot_of_an_evacuated_disk(self) -> None:

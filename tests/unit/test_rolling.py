@@ -245,6 +245,12 @@ def test_as_in_sync_as_it_can_be(given: KafkaView, expected: bool | None) -> Non
     assert RestartSafety(given).in_sync_as_far_as_possible(0) is expected
 
 
+def test_what_a_hung_broker_leads_cannot_catch_up() -> None:
+    given = RestartSafety(view(partition(isr=(1, 2))))
+    assert given.in_sync_as_far_as_possible(0, hung=1) is True
+    assert given.in_sync_as_far_as_possible(0, hung=2) is False
+
+
 def quorum(*caught_up: bool | None, leader: int = 9000) -> Quorum:
     return Quorum(leader, tuple(Voter(9000 + i, f"d{i}", c) for i, c in enumerate(caught_up)))
 

@@ -143,11 +143,15 @@ class RestartSafety:
         """Partitions (``topic-0``) of a broker in whose ISR it is missing; replicas that are being added do not count."""
         return tuple(sorted(partition.name for partition in self._lagging.get(broker_id, ())))
 
-    def in_sync_as_far_as_possible(self, broker_id: int) -> bool | None:
+    def in_sync_as_far_as_possible(self, broker_id: int, hung: int | None = None) -> bool | None:
         """Like `in_sync`, but without replicas that are known to be lost: waiting does not bring them back.
 
         A broker with a failed disk never gets fully in sync by itself, and a replica cannot catch up while its partition has no leader.
         Used to decide whether a restart is complete.
+
+        Args:
+            broker_id: the broker in question.
+            hung: a broker from which no replica can catch up, because a disk of it does not answer: replicas that it leads do not count.
         """
         if self._view.error or self._view.brokers is None or self._view.partitions is None:
             return None
@@ -158,7 +162,7 @@ class RestartSafety:
             broker_id in p.replicas
             and broker_id not in p.isr
             and broker_id not in p.adding
-            and p.leader is not None
+            and p.leader not in (None, hung)
             and not self._lost(broker_id, p)
             for p in self._view.partitions
         )

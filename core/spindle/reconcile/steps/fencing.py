@@ -16,7 +16,7 @@ from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.eviction import RestartRequest
-from spindle.reconcile.steps.unavailable import unavailable
+from spindle.reconcile.steps.unavailable import current_records, unavailable, unavailable_with
 from spindle.reconcile.times import seconds
 
 ANN_HANGS: Final = f"{names.GROUP}/hangs"
@@ -35,7 +35,7 @@ def reconcile_fences(inventory: DiskInventory, builder: PlanBuilder, records: Br
         pod = mine[0].pod
         if not hung or pod is None or objects.deleting(pod) or not mine[0].running:
             continue
-        refusal = _refusal(inventory, broker, hung, frozenset(away))
+        refusal = _refusal(inventory, broker, hung, frozenset(away) - _waiting_for(inventory, broker))
         if refusal is not None:
             thing = f"KafkaBroker/{objects.name(inventory.state.brokers[broker])}"
             builder.wait(Waiting.of(_FENCE, thing, refusal))
@@ -162,6 +162,23 @@ def _refusal(
         return alone
     before = meant(inventory.journal, inventory.state.kafka.partitions)
     return may_fence(inventory.replica_index, broker, [slot.path for slot in hung], away, before)
+
+
+def _waiting_for(inventory: DiskInventory, broker: int) -> frozenset[int]:
+    """Brokers that run again after a restart and only lack replicas that this broker leads: they are not down.
+
+    Their marks stay in `status.takingDown`, because nothing catches up from a leader that hangs: each would wait for the other.
+    """
+    state = inventory.state
+    down = unavailable_with(state, ())
+    return frozenset(
+        node_id
+        for mark in current_records(state)
+        if (node_id := int(mark["nodeId"])) not in down
+        and objects.uid(state.pods[node_id]) != mark["uid"]  # otherwise its restart is still to come
+        and inventory.replica_index.dirs(node_id) is not None
+        and state.restart_safety.in_sync_as_far_as_possible(node_id, broker) is True
+    )
 
 
 def _delete(inventory: DiskInventory, broker: int, hung: list[BrokerDisk]) -> Delete:
