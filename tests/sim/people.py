@@ -704,7 +704,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.last_disk, "LastDisk"),
         (_P.replace_disk, "ReplacementNeeded RetiredDiskReinserted ProcessHung DiskContentLost"),
         (_P.put_back, "VoterLogLost UnexpectedDisk LastReplicaAtRisk DirectoryIdAlreadyUsed OtherDiskMayHoldReplica"),
-        (_P.disk_or_pod, "DiskUnusable PreflightFailed InspectionFailed QuorumMajorityMissing"),
+        (_P.disk_or_pod, "DiskUnusable PreflightFailed InspectionFailed QuorumMajorityMissing StartDeadlineExceeded"),
         (_P.delete_pod, "KafkaCrashed CrashLooping"),
         (_P.node_back, """NodeNotReady NodeUnreachable NodeUnknown SurvivorsUnavailable AnotherBrokerDown WouldBeUnderMinIsr ProgressDeadlineExceeded RolloutStalled
             ControllersNotReady NoLeader SourceDown"""),

@@ -38,6 +38,12 @@ SECTIONS = (
                 "ticket",
             ),
             Reason(
+                "StartDeadlineExceeded",
+                "Kafka runs in a broker's pod, but has not joined the cluster within `spec.rolling.backWithinSeconds`; time in which it loads its logs does not count. Most often a disk does not answer",
+                "correct the cause: replace the disk that the entry names, or see the pod's log; then delete the pod",
+                "page",
+            ),
+            Reason(
                 "DisksFull",
                 "Kafka exits soon after its start, and all of its disks are full",
                 "free space on the disks, or enlarge a file system; Kafka then starts by itself",

@@ -55,6 +55,7 @@ from spindle.reconcile.steps.leadership import still_leads
 from spindle.reconcile.steps.moves import carry_out, load_journal, reconcile_moves
 from spindle.reconcile.steps.name_conflicts import leave_alone
 from spindle.reconcile.steps.node_loss import reconcile_node_loss
+from spindle.reconcile.steps.overdue_starts import report_overdue_starts
 from spindle.reconcile.steps.pods import reconcile_pods
 from spindle.reconcile.steps.problems import report_nodes, report_problems, report_racks
 from spindle.reconcile.steps.proposals import reconcile_proposals
@@ -118,6 +119,7 @@ def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
     if not finished:
         report_nodes(state, builder)
         report_problems(state, builder)
+        report_overdue_starts(state, builder)
         report_clocks(state, builder)
     inventory = done.inventory or observe_only(state, builder)
     if not finished:

@@ -18,6 +18,18 @@ def inspected(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
         return {}
 
 
+def handed_over(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
+    """Disk name → what preflight found when it let Kafka start; empty if it has not, or if its report cannot be parsed.
+
+    The disks may have changed since `inspected`: preflight can wait for days in between.
+    """
+    ended = (objects.terminated(pod, names.CONTAINER_PREFLIGHT) if pod is not None else None) or {}
+    try:
+        return report.parse(str(ended.get("message") or "")) if ended.get("exitCode") == 0 else {}
+    except ValueError:
+        return {}
+
+
 def listed_on_disks(pod: SnapshotObject | None) -> DirList:
     """The newest list of log dirs on the broker's disks; `NO_LIST` if none is newer than the pod's own."""
     return report.parse_log_dirs(_said(pod))

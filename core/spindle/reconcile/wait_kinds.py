@@ -114,6 +114,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "ProcessHung",
             "QuorumMajorityMissing",
             "RolloutStalled",
+            "StartDeadlineExceeded",
         }
     ),
     WaitKind.DELAYED: frozenset(
