@@ -9,7 +9,7 @@ from spindle.cluster.view import Broker, KafkaView, Partition
 from spindle.reconcile.actions import SetPodCondition
 from spindle.reconcile.plan import plan
 from spindle.reconcile.state import read_state
-from spindle.reconcile.steps import services
+from spindle.reconcile.steps.services import counted_brokers
 from tests.model.store import ConflictError
 from tests.model.world import World
 from tests.unit.test_drains import close, drain, two_per_zone
@@ -110,4 +110,4 @@ def test_what_is_not_known_counts(view: dict[str, Any], counted: int) -> None:
         told["partitions"] = (Partition("t", 0, replicas[0], replicas, replicas),)
     state = read_state(world.snapshot(), world.now)
     snap = type(state.snap)(**{**state.snap.__dict__, "kafka": KafkaView(**told)})
-    assert services.counted_brokers(read_state(snap, world.now)) == counted
+    assert counted_brokers(read_state(snap, world.now)) == counted

@@ -16,12 +16,12 @@ import spindle.proposals.check, spindle.moves.execute, spindle.reconcile.plan
 from spindle.disks.rules import may_clear
 for mutant in MUTANTS:
     install(mutant)
-from spindle.reconcile.steps import disks
+from spindle.reconcile.steps.disks import may_clear as of_a_step
 from spindle.healing.replica_index import ReplicaIndex
 from spindle.cluster.view import KafkaView
 from spindle.disks.rules import Cleared
 recorded = [Cleared("an id", "a volume", "a file system")]
-assert disks.may_clear("an id", "another volume", "another one", recorded) is None, "known to a step by its own name"
+assert of_a_step("an id", "another volume", "another one", recorded) is None, "known to a step by its own name"
 assert may_clear("an id", "another volume", "another one", recorded) is None, "imported by name before"
 assert ReplicaIndex(KafkaView(error="away")).known is True, "a property"
 assert spindle.reconcile.plan._NEEDED == frozenset(), "a constant"

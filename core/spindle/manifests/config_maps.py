@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from spindle.cluster import config, names
+from spindle.cluster import names
+from spindle.cluster.config import release_version
 from spindle.manifests.inputs import ClusterInputs, NodeInputs, VoterInputs
 from spindle.manifests.memo import by_content
 from spindle.manifests.metadata import labels, owner, role_of
@@ -24,7 +25,7 @@ def node_config_map(
         "clusterId": cluster.cluster_id,
         "nodeId": node.node_id,
         "role": role,
-        "releaseVersion": config.release_version(cluster.version),
+        "releaseVersion": release_version(cluster.version),
         "sharedFilesystem": cluster.shared_filesystem,
     }
     if role == names.ROLE_CONTROLLER:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from spindle.cluster import names
-from spindle.manifests import common
+from spindle.manifests.common import labels as labels_of
+from spindle.manifests.common import owner_reference
 from spindle.manifests.inputs import ClusterInputs, NodeInputs
 
 
@@ -14,9 +15,9 @@ def role_of(node: NodeInputs) -> str:
 
 def labels(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     """Labels of all objects of one broker or controller."""
-    return common.labels(cluster.name, role=role_of(node), node_id=node.node_id, pool=node.pool)
+    return labels_of(cluster.name, role=role_of(node), node_id=node.node_id, pool=node.pool)
 
 
 def owner(cluster: ClusterInputs) -> dict[str, Any]:
     """Owner reference to the KafkaCluster as controller."""
-    return common.owner_reference({"metadata": {"name": cluster.name, "uid": cluster.uid}})
+    return owner_reference({"metadata": {"name": cluster.name, "uid": cluster.uid}})

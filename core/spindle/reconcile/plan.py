@@ -31,7 +31,7 @@ from spindle.reconcile.steps.agent_access import reconcile_agents
 from spindle.reconcile.steps.agent_health import report_clocks
 from spindle.reconcile.steps.all_disks_lost import report_all_disks_lost
 from spindle.reconcile.steps.broker_status import broker_statuses
-from spindle.reconcile.steps.brokers import BrokerRecords, reconcile_brokers
+from spindle.reconcile.steps.brokers import BrokerRecords, reconcile_brokers, write_records
 from spindle.reconcile.steps.claims import reconcile_claims
 from spindle.reconcile.steps.cluster_identity import reconcile_identity
 from spindle.reconcile.steps.controllers import reconcile_controllers
@@ -195,7 +195,7 @@ def _steps(state: ClusterState, builder: PlanBuilder) -> PassResult:
     proposed = reconcile_proposals(healed.inventory, builder, requests)
     requests = merge_requests(requests, proposed.requests)
     outcome = reconcile_moves(state, builder, records, journal, requests) if journal is not None else None
-    records.write(state, builder)
+    write_records(records, state, builder)
     _take_down(state, builder, healed, outcome.journal if outcome is not None else journal, wanted, staying)
     reconcile_gates(state, builder)
     reconcile_admin(state, builder)

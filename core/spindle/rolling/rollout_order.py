@@ -84,7 +84,7 @@ def next_to_restart(
         ask: whether a node may go down together with these others, in addition to those that are down anyway.
     """
     picked: list[RolloutMember] = []
-    refused: dict[int, Waiting] = {}
+    refused = dict[int, Waiting]()
     later: list[int] = []
     for member in rollout_order(members):
         everyone = [*going, *picked]

@@ -12,7 +12,7 @@ from spindle.cluster.rights import Right
 
 LONGEST: Final = 64  # maximum length of a certificate's common name (ub-common-name of RFC 5280)
 # Kubernetes names cannot contain it, and brokers derive principals only from common names of letters, digits and the characters . _ -
-_MARK: Final = "_"
+GENERATION_MARK: Final = "_"
 # Denied to a former principal. Spindle never allows operations on delegation tokens and on the passwords of other users.
 EVERYTHING: Final = frozenset(
     {
@@ -28,7 +28,7 @@ def on_record(user: Mapping[str, Any]) -> str | None:
     """The principal in a KafkaUser's status, without ``User:``; None if there is none, or if it cannot belong to this user."""
     name = str(user["metadata"]["name"])
     told = str((user.get("status") or {}).get("principal") or "").removeprefix("User:")
-    head, mark, generation = told.rpartition(_MARK)
+    head, mark, generation = told.rpartition(GENERATION_MARK)
     if told == name or (mark and head == name and generation.isdecimal()):
         return told
     return None
@@ -37,7 +37,9 @@ def on_record(user: Mapping[str, Any]) -> str | None:
 def principal_of(user: Mapping[str, Any], former: Collection[str]) -> str:
     """The present principal of a KafkaUser, or else the first generation of its name that no other user had."""
     name = str(user["metadata"]["name"])
-    generations = itertools.chain([name], (f"{name}{_MARK}{number}" for number in itertools.count(2)))
+    generations = itertools.chain(
+        [name], (f"{name}{GENERATION_MARK}{number}" for number in itertools.count(2))
+    )
     return on_record(user) or next(each for each in generations if each not in former)
 
 

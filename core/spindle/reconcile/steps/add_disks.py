@@ -18,7 +18,6 @@ from spindle.cluster.waiting import Waiting, counted, some
 from spindle.disks import facts
 from spindle.disks.lifecycle import DiskState
 from spindle.healing.maintenance import disk_requests
-from spindle.manifests.claim_pods import claim_pod
 from spindle.manifests.identity import NodeIdentity
 from spindle.placement.nodes import section
 from spindle.placement.room import DiskWant, class_of, free_volume, is_static, reachable
@@ -27,14 +26,14 @@ from spindle.reconcile.actions import Create, Delete, Patch
 from spindle.reconcile.broker_disks import BrokerDisk
 from spindle.reconcile.disk_inventory import DiskInventory
 from spindle.reconcile.events import Event
-from spindle.reconcile.inputs import cluster_inputs, disks_of
+from spindle.reconcile.inputs import disks_of
 from spindle.reconcile.node_loss import node_is_lost
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
 from spindle.reconcile.stale_records import is_stale
 from spindle.reconcile.state import ClusterState
 from spindle.reconcile.steps.brokers import BrokerRecords, new_disk, node_of_volumes
-from spindle.reconcile.steps.claims import claim_of
+from spindle.reconcile.steps.claims import claim_of, request_volume
 
 _ADD: Final = "AddDisk"
 _NEEDED: Final = frozenset({"nodes", "persistentvolumes", "storageclasses"})
@@ -322,8 +321,7 @@ def _request_volume(
     if found is not None and not is_static(found) and found.get("volumeBindingMode") != _AT_ONCE:
         pod = claim_pod_of(state, slot)
         if pod is None:
-            shared = cluster_inputs(state, identity)
-            builder.do(Create(object=claim_pod(shared, slot.disk["claim"], objects.name(node))))
+            builder.do(request_volume(state, identity, slot.disk["claim"], objects.name(node)))
         elif objects.is_over(pod):
             end_claim_pod(builder, pod)
         else:
@@ -361,7 +359,7 @@ def _inspect(
     usable = slot.health.well and slot.health.content in (facts.BLANK, facts.OURS)
     if slot.watched and usable:
         if refused is not None:
-            builder.do(_annotate(there, None))
+            builder.do(annotate_refusal(there, None))
         return _VolumeState.READY
     bad = slot.watched and (slot.health.bad or slot.health.content == facts.FOREIGN)
     if refused is not None or bad:
@@ -403,10 +401,11 @@ def end_claim_pod(builder: PlanBuilder, pod: SnapshotObject) -> None:
 
 def refuse(found: SnapshotObject, problem: str) -> Patch:
     """Record on a claim why its volume was not used, so that the broker does not restart for it again and again."""
-    return _annotate(found, problem[:1000])
+    return annotate_refusal(found, problem[:1000])
 
 
-def _annotate(found: SnapshotObject, text: str | None) -> Patch:
+def annotate_refusal(found: SnapshotObject, text: str | None) -> Patch:
+    """Set or remove the annotation of a claim that says why its volume was not used."""
     body: dict[str, Any] = {"metadata": {"annotations": {names.ANN_REFUSED: text}}}
     return Patch(kind="PersistentVolumeClaim", name=objects.name(found), uid=objects.uid(found), body=body)
 

@@ -87,26 +87,28 @@ class BrokerRecords:
         """Remove a disk from a broker's record."""
         self.dropped.add((broker_id, disk))
 
-    def _disks(self, broker_id: int, broker: SnapshotObject) -> list[dict[str, Any]]:
+    def changed_disks(self, broker_id: int, broker: SnapshotObject) -> list[dict[str, Any]]:
+        """The disks of a broker with all collected changes."""
         kept = [disk for disk in disks_of(broker) if (broker_id, disk["name"]) not in self.dropped]
         return [
             *(disk | self.disks.get((broker_id, disk["name"]), {}) for disk in kept),
             *self.fresh.get(broker_id, ()),
         ]
 
-    def write(self, state: ClusterState, builder: PlanBuilder) -> None:
-        """Apply the collected changes that differ from the recorded KafkaBrokers."""
-        for broker_id, broker in state.brokers.items():
-            spec = broker["spec"]
-            fresh = {key: spec[key] for key in _OWNED if spec.get(key)} | self.fields.get(broker_id, {})
-            disks = self._disks(broker_id, broker)
-            arguments: dict[str, Any] = {
-                _OWNED[key]: value for key, value in fresh.items() if value or value is False
-            }
-            wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **arguments)
-            changed = any((spec.get(key) or None) != (value or None) for key, value in fresh.items())
-            if changed or disks != disks_of(broker) or not _has_finalizer(broker):
-                builder.do(Apply(object=wanted, seen=broker))
+
+def write_records(records: BrokerRecords, state: ClusterState, builder: PlanBuilder) -> None:
+    """Apply the collected changes that differ from the recorded KafkaBrokers."""
+    for broker_id, broker in state.brokers.items():
+        spec = broker["spec"]
+        fresh = {key: spec[key] for key in _OWNED if spec.get(key)} | records.fields.get(broker_id, {})
+        disks = records.changed_disks(broker_id, broker)
+        arguments: dict[str, Any] = {
+            _OWNED[key]: value for key, value in fresh.items() if value or value is False
+        }
+        wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **arguments)
+        changed = any((spec.get(key) or None) != (value or None) for key, value in fresh.items())
+        if changed or disks != disks_of(broker) or not _has_finalizer(broker):
+            builder.do(Apply(object=wanted, seen=broker))
 
 
 def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: BrokerRecords) -> None:

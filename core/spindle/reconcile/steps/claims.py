@@ -8,6 +8,7 @@ from spindle.cluster import names
 from spindle.cluster.layout import METADATA_DISK
 from spindle.cluster.waiting import Waiting
 from spindle.disks import facts
+from spindle.manifests.claim_pods import claim_pod
 from spindle.manifests.claims import claim
 from spindle.manifests.identity import ConfiguredVoter, NodeIdentity
 from spindle.placement.room import DiskWant
@@ -15,7 +16,7 @@ from spindle.placement.spread import Placed, spread
 from spindle.reconcile import objects
 from spindle.reconcile.actions import Create
 from spindle.reconcile.claim_annotations import noted
-from spindle.reconcile.inputs import disks_of
+from spindle.reconcile.inputs import cluster_inputs, disks_of
 from spindle.reconcile.node_loss import node_is_lost
 from spindle.reconcile.plan_builder import PlanBuilder
 from spindle.reconcile.snapshot import SnapshotObject
@@ -147,3 +148,8 @@ def _check(
                 "to Retain and delete the claim.",
             )
         )
+
+
+def request_volume(state: ClusterState, identity: NodeIdentity, claim_name: str, node: str) -> Create:
+    """The pod that makes the provisioner create a claim's volume on a node, for a class with WaitForFirstConsumer."""
+    return Create(object=claim_pod(cluster_inputs(state, identity), claim_name, node))

@@ -28,11 +28,11 @@ from spindle.reconcile.steps.brokers import BrokerRecords
 from spindle.reconcile.steps.disk_replacement import retire
 from spindle.reconcile.steps.evacuation import bad_dirs, offline_brokers
 
-_REMOVE: Final = "RemoveDisk"
+REMOVE_DISK: Final = "RemoveDisk"
 _RETAIN: Final = "Retain"
 # States of disks whose removal has started, or that hold nothing that needs a place elsewhere.
 BEGUN: Final = frozenset({DiskState.DRAINING, DiskState.FAILED, DiskState.EVACUATING, *OUT})
-_SHUT: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
+SHUT: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
 _GB: Final = 1e9
 
 
@@ -111,7 +111,7 @@ def find_stuck(
 ) -> dict[tuple[int, str], set[Key]] | None:
     """The partitions on each of these disks that find no place elsewhere if all of ``going`` are drained; None if that is unknown."""
     out = frozenset((slot.broker, slot.path) for slot in going)
-    shut = frozenset((slot.broker, slot.path) for slot in inventory.slots if slot.recorded in _SHUT)
+    shut = frozenset((slot.broker, slot.path) for slot in inventory.slots if slot.recorded in SHUT)
     dirs = [
         (slot.broker, slot.path) for slot in going if inventory.partitions_on(slot) and not slot.health.bad
     ]
@@ -134,7 +134,7 @@ def find_stuck(
 
 def _not_known(inventory: DiskInventory, slot: BrokerDisk) -> Waiting:
     return Waiting(
-        _REMOVE,
+        REMOVE_DISK,
         inventory.object_name(slot),
         "PlanPending",
         f"The spec no longer has {slot.name} of broker {slot.broker}. It is not known yet whether its replicas fit elsewhere.",
@@ -154,7 +154,7 @@ def _no_room(
     pool = state.pool_of(state.brokers[slot.broker])
     count = sum(1 for s in inventory.by_broker[slot.broker] if not s.never_used)
     return Waiting(
-        _REMOVE,
+        REMOVE_DISK,
         inventory.object_name(slot),
         "InsufficientSpaceForDiskRemoval",
         f"{slot.name} of broker {slot.broker} is not removed: {len(stuck)} of {counted(len(standing), 'replica')} on it ({left:.1f} of "
@@ -256,7 +256,7 @@ def release(
     if objects.deleting(there):
         builder.wait(
             Waiting(
-                _REMOVE,
+                REMOVE_DISK,
                 object_name,
                 "ClaimBeingDeleted",
                 f"Claim {objects.name(there)} is being deleted.",

@@ -19,8 +19,8 @@ _HOUR: Final = 3600
 
 def version_to_run(state: ClusterState) -> str:
     """The release for new pods: the spec's, or the running one where the cluster must not change to the spec's."""
-    running = _latest(state)
-    if running is None or may_change(running, state.spec.version, _level(state)) is None:
+    running = running_release(state)
+    if running is None or may_change(running, state.spec.version, feature_level(state)) is None:
         return state.spec.version
     return running
 
@@ -31,7 +31,7 @@ def as_run(state: ClusterState) -> ClusterState:
     The rest of the spec is applied: failing disks and expiring certificates do not wait for a correction. If nothing runs yet, or the
     running release is not supported either, the state is unchanged.
     """
-    refusal, running = unsupported(state.spec.version), _latest(state)
+    refusal, running = unsupported(state.spec.version), running_release(state)
     if refusal is None or running is None or unsupported(running) is not None:
         return state
     stays = replace(
@@ -45,10 +45,10 @@ def as_run(state: ClusterState) -> ClusterState:
 
 def reconcile_upgrade(state: ClusterState, builder: PlanBuilder) -> None:
     """Report why the release is not changed; raise metadata.version once all nodes have run the release for the soak time."""
-    running = _latest(state)
+    running = running_release(state)
     refusal = state.version_refused
     if refusal is None and running is not None:
-        refusal = may_change(running, state.spec.version, _level(state))
+        refusal = may_change(running, state.spec.version, feature_level(state))
     if refusal is not None:
         # metadata.version is not raised either: the spec may ask for an earlier release.
         builder.wait(Waiting.of("ChangeVersion", f"KafkaCluster/{state.name}", refusal))
@@ -88,7 +88,7 @@ def version_status(state: ClusterState) -> dict[str, Any]:
     return found
 
 
-def _level(state: ClusterState) -> int | None:
+def feature_level(state: ClusterState) -> int | None:
     """The cluster's metadata.version as a feature level; while Kafka does not answer, the last known one, since it never falls."""
     level = state.kafka.metadata_version
     return level if level is not None else LEVELS.get(str(state.status.get("metadataVersion")))
@@ -99,7 +99,7 @@ def version_of(pod: SnapshotObject) -> str | None:
     return objects.annotation(pod, names.ANN_VERSION)
 
 
-def _latest(state: ClusterState) -> str | None:
+def running_release(state: ClusterState) -> str | None:
     """The latest release that a node runs, by its pod; by the status where no pod has the annotation."""
     versions = {version for pod in state.pods.values() if (version := version_of(pod)) is not None}
     if not versions and state.known_identity is not None and (before := state.status.get("version")):
