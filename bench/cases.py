@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spindle.placement.snapshot import DirState, PlannerSnapshot, build
+from spindle.planner.snapshot import DirState, PlannerSnapshot, build
 
 EVENTS = ("none", "dead-broker", "dead-dir", "drain-dir", "cordon", "new-brokers", "new-dir", "hetero")
 
@@ -42,7 +42,7 @@ def aged(shape: Shape) -> PlannerSnapshot:
 
 
 def columns(shape: Shape) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The same as columns, as :func:`spindle.placement.snapshot.build` takes them."""
+    """The same as columns, as :func:`spindle.planner.snapshot.build` takes them."""
     rng = np.random.default_rng(shape.seed)
     b, d = shape.brokers, shape.dirs
     partitions = -(-shape.replicas // shape.rf)

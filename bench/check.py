@@ -4,8 +4,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from spindle.placement.planner import PlacementPlan
-from spindle.placement.snapshot import DirState, PlannerSnapshot
+from spindle.planner.planner import PlacementPlan
+from spindle.planner.snapshot import DirState, PlannerSnapshot
 
 
 def broken_rules(snapshot: PlannerSnapshot, plan: PlacementPlan) -> list[str]:

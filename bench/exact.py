@@ -21,8 +21,8 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse
 
-from spindle.placement.problem import PlanningProblem
-from spindle.placement.state import MoveReason, PlanState
+from spindle.planner.problem import PlanningProblem
+from spindle.planner.state import MoveReason, PlanState
 
 _SECONDS = 20.0
 

@@ -3,7 +3,7 @@
     python -m bench.planner [--cases M M65 events L XL] [--seeds 2] [--exact 60] [--case FOLDER …]
 
 Time is processor time (of all threads, though there is one), from columns in memory to a plan with its hash (checking and sorting the snapshot, moves,
-waves, leaders, curve); the linear programme (HiGHS, as in `spindle.placement.bound.solve`) is timed in the same run, best of
+waves, leaders, curve); the linear programme (HiGHS, as in `spindle.planner.bound.solve`) is timed in the same run, best of
 a few for both. Every plan is judged by `bench.check`, which shares no code with the planner.
 """
 
@@ -23,10 +23,10 @@ from rich.table import Table
 from bench.cases import EVENTS, SIZES, columns, small
 from bench.check import broken_rules, stranded
 from bench.exact import optimum, reachable
-from spindle.placement.bound import solve
-from spindle.placement.planner import PlacementPlan, plan
-from spindle.placement.problem import Goals, build_problem
-from spindle.placement.snapshot import PlannerSnapshot, build
+from spindle.planner.bound import solve
+from spindle.planner.planner import PlacementPlan, plan
+from spindle.planner.problem import Goals, build_problem
+from spindle.planner.snapshot import PlannerSnapshot, build
 
 T = TypeVar("T")
 _BANDS = (Goals(), Goals(broker_band=0.20, dir_band=0.40), Goals(broker_band=0.35, dir_band=0.60))

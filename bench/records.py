@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.cases import Shape, columns
+from spindle.api import names
 from spindle.balance.picture import BrokerFact, DiskFact, Picture
-from spindle.cluster import names
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 from spindle.samples.codec import encode
 from spindle.samples.schema import DISKS, REPLICAS, Sample
 

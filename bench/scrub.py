@@ -27,7 +27,7 @@ import google_crc32c
 from rich.console import Console
 from rich.table import Table
 
-from spindle.disks.identity import Identity, render_identity
+from spindle.model.disk_identity import Identity, render_identity
 from spindle.scrub.catalog import file_name
 from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import LARGEST, decode

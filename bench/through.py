@@ -22,7 +22,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from bench.publish import publish
-from spindle.cluster import names
+from spindle.api import names
 from spindle.forecast.history import Columns
 from spindle.samples.codec import encode
 from spindle.samples.schema import DISKS, REPLICAS, Sample

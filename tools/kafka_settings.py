@@ -1,4 +1,4 @@
-"""Writes ``core/spindle/cluster/releases/``: the broker settings of each supported Kafka release, read from its jars.
+"""Writes ``core/spindle/config/releases/``: the broker settings of each supported Kafka release, read from its jars.
 
 ``python -m tools.kafka_settings`` writes the files, ``python -m tools.kafka_settings --check`` only reports differences. The jars are downloaded from Maven once
 and stay in the testbed's cache.
@@ -15,7 +15,7 @@ from e2e.cluster import versions
 from e2e.cluster.build import ensure_kafka_libs
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-FOLDER: Final = ROOT / "core" / "spindle" / "cluster" / "releases"
+FOLDER: Final = ROOT / "core" / "spindle" / "config" / "releases"
 # The patch release from which the table of each minor release is read.
 RELEASES: Final = {
     ".".join(version.split(".")[:2]): version for version in (versions.KAFKA_BEFORE, versions.KAFKA)

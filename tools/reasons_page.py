@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from spindle.reasons import SECTIONS, Reason
+from spindle.reasons import SECTIONS
+from spindle.reasons.reason import Reason
 
 _HEAD = "<!-- Generated from core/spindle/reasons by `make generate`. Change the tables there, not this file. -->\n\n"
 _ABOUT = """\

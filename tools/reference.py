@@ -7,8 +7,8 @@ from typing import Any
 
 from spindle.api.common import BOUNDS, HINT, RULES
 from spindle.api.crd import CustomResource, schema_of
-from spindle.cluster.names import API_VERSION
-from spindle.cluster.owned import OWNED
+from spindle.api.names import API_VERSION
+from spindle.api.owned import OWNED
 
 _HEAD = "<!-- Generated from core/spindle/api by `make generate`. Change the models, not this file. -->\n\n"
 _SAID_ELSEWHERE = "is owned by Spindle"

@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from spindle.api.scrub import ScrubPace
-from spindle.disks import classify, facts, judge
+from spindle.disks import classify, judge
 from spindle.disks.classify import Judged
-from spindle.disks.facts import ACTIVE, Expected, Found
 from spindle.disks.findings import ProbeSettings, stalled
-from spindle.disks.signals import DiskVerdict, Latency, Probe, Signals
+from spindle.disks.signals import Latency, Probe, Signals
+from spindle.model import disk_facts
+from spindle.model.disk_facts import ACTIVE, Expected, Found
+from spindle.model.disk_verdict import DiskVerdict
 from spindle.moves import rate_control
 from spindle_agent import volume
 from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecked, Report, Watch
@@ -163,7 +165,7 @@ class Disk:
     @property
     def ours(self) -> bool:
         """Whether the mounted disk has the recorded identity."""
-        return self._content()[0] == facts.OURS
+        return self._content()[0] == disk_facts.OURS
 
     @property
     def device(self) -> str | None:
@@ -287,7 +289,7 @@ class Disk:
         """What is on the disk, and why it does not belong to this broker."""
         found, slot = self._found, self.slot
         if found is None:
-            return facts.UNKNOWN, ""
+            return disk_facts.UNKNOWN, ""
         carried = found.identity or found.pending or found.meta
         expected = Expected(
             # For a while the cluster id may be that of a former cluster of the same name: then nothing is written, but the disk is not foreign. A

@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_agent.backoff import Backoff
 from spindle_agent.kube import ApiError, Kube
 

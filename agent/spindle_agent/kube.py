@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from spindle.cluster import names
+from spindle.api import names
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from spindle.disks.signals import DiskVerdict
+from spindle.model.disk_verdict import DiskVerdict
 from spindle_agent.disk import Disk
 from spindle_agent.heartbeat import Heartbeat
 from spindle_agent.moves.progress import State

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from spindle.api import names
 from spindle.api.policy import Thresholds
-from spindle.cluster import names
 from spindle.disks.findings import ProbeSettings
-from spindle.disks.signals import DiskVerdict, Latency, compare
+from spindle.disks.signals import Latency, compare
+from spindle.model.disk_verdict import DiskVerdict
 from spindle.moves.rate_control import Pressure
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.session import BrokerSession

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.manifests import backup as parts
 from spindle.manifests.backup import Backup
 from spindle_cli import objects

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_cli.kafka_client import Access, ClientError, DirView, connect
 from spindle_cli.overview import size
 

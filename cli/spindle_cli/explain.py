@@ -7,7 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from spindle.reasons import Reason, all_reasons, find, page_of
+from spindle.reasons import all_reasons, find, page_of
+from spindle.reasons.reason import Reason
 from spindle_cli.screen import say
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from spindle.cluster import names
-from spindle.printable import printable
+from spindle.api import names
+from spindle.api.printable import printable
 from spindle_cli.kafka_client import ENV_BOOTSTRAP, ENV_CREDENTIALS
 from spindle_cli.kube import Json, Kube, KubeError
 

@@ -14,8 +14,8 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, for_code
 
-from spindle.placement.assign import assign
-from spindle.placement.racks import count_racks, rack_of, wanted_racks
+from spindle.model.racks import count_racks, rack_of, wanted_racks
+from spindle.planner.assign import assign
 
 ENV_CREDENTIALS: Final = "SPINDLE_CREDENTIALS"
 ENV_BOOTSTRAP: Final = "SPINDLE_BOOTSTRAP"

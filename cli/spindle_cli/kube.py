@@ -10,11 +10,11 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
+from spindle.api import names
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
+from spindle.api.printable import printable
 from spindle.api.rebalance import KafkaRebalance
-from spindle.cluster import names
-from spindle.printable import printable
 
 FIELD_MANAGER: Final = "spindle-cli"
 _TIMEOUT: Final = (5, 30)  # seconds to connect, to answer

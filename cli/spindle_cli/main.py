@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from spindle.api.cluster import KafkaCluster
-from spindle.manifests.preview import preview as what_changes
-from spindle.manifests.spec_settings import refused_settings
+from spindle.config.preview import preview as what_changes
+from spindle.config.spec_settings import refused_settings
 from spindle_cli import backup_commands, disk_bars, helper_pod, overview, rebalance, takeover_commands, topics
 from spindle_cli import preview as changes
 from spindle_cli.explain import explain

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kubernetes import client
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_cli.kube import FIELD_MANAGER, Json, Kube, KubeError, NotFoundError
 
 _MERGE: Final = "application/merge-patch+json"

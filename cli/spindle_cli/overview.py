@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from spindle.api import names
 from spindle.api.broker import LEVELS, BrokerDiskStatus, DiskUsageStatus, KafkaBroker
 from spindle.api.cluster import KafkaCluster, WaitingEntry
 from spindle.api.common import Condition
-from spindle.cluster import names
 from spindle.disks.lifecycle import MEANINGS, DiskState
 from spindle_cli.kube import ClusterView, Json
 

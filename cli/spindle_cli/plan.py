@@ -11,10 +11,10 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from spindle.placement.explain import explain, explain_partition, human
-from spindle.placement.planner import PlacementPlan, plan
-from spindle.placement.problem import Goals, PlanBudget
-from spindle.placement.snapshot import SnapshotError
+from spindle.planner.explain import explain, explain_partition, human
+from spindle.planner.planner import PlacementPlan, plan
+from spindle.planner.problem import Goals, PlanBudget
+from spindle.planner.snapshot import SnapshotError
 from spindle.report.page import page
 from spindle_cli.plan_files import read_case, write_plan
 from spindle_cli.screen import SafeConsole

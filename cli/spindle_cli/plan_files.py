@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from spindle.placement.planner import PlacementPlan
-from spindle.placement.snapshot import PlannerSnapshot
-from spindle.placement.sources import from_tables
+from spindle.planner.planner import PlacementPlan
+from spindle.planner.snapshot import PlannerSnapshot
+from spindle.planner.sources import from_tables
 
 TABLES = ("brokers", "dirs", "replicas")
 

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from spindle.api.cluster import KafkaCluster
-from spindle.manifests.preview import PreviewChange
-from spindle.manifests.spec_settings import RejectedSettings
+from spindle.config.preview import PreviewChange
+from spindle.model.spec_findings import RejectedSettings
 from spindle_cli.kafka_client import ClientError
 
 

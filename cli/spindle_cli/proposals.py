@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from spindle.api import names
 from spindle.api.rebalance import KafkaRebalance, KafkaRebalanceStatus
-from spindle.cluster import names
-from spindle.cluster.waiting import counted
+from spindle.model.waiting import counted
 from spindle_cli.kube import Kube, KubeError, NotFoundError
 
 _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")

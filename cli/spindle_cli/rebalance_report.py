@@ -6,7 +6,7 @@ import gzip
 import zlib
 from typing import Final
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_cli.kube import Kube, KubeError, NotFoundError
 
 _MOST: Final = 64 * 1024 * 1024  # bytes of a page: a ConfigMap of 1 MB could unpack to far more

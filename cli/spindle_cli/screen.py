@@ -1,7 +1,7 @@
 """Output to the terminal.
 
 Others, tenants included, write names, messages and statuses. All of these that are printed to a terminal pass through this module, which
-removes control sequences (`spindle.printable`). JSON and YAML have escapes of their own.
+removes control sequences (`spindle.api.printable`). JSON and YAML have escapes of their own.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from spindle.printable import printable
+from spindle.api.printable import printable
 
 T = TypeVar("T")
 

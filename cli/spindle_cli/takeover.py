@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from kubernetes import client
 
-from spindle.cluster import names
-from spindle.cluster.waiting import counted
+from spindle.api import names
 from spindle.manifests.backup import reserve
+from spindle.model.waiting import counted
 from spindle.takeover import manifests, strimzi
 from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
 from spindle_cli import objects

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spindle.placement.racks import PlacementError
+from spindle.model.racks import PlacementError
 from spindle_cli.kafka_client import ClientError
 from spindle_cli.kube import KubeError
 from spindle_cli.screen import SafeConsole, say

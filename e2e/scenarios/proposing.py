@@ -9,7 +9,7 @@ from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Load, Replica, Topic
 from e2e.scenarios.moving import OURS
 from e2e.scenarios.stand import Kind
-from spindle.cluster import names
+from spindle.api import names
 
 OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
 # Four brokers on three racks: two of them are interchangeable. Slow, so that a scenario can intervene.

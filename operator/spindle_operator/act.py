@@ -15,8 +15,8 @@ from typing import Final
 
 from kafka.errors import KafkaError
 
-from spindle.cluster import names
-from spindle.reconcile.actions import (
+from spindle.api import names
+from spindle.model.actions import (
     Action,
     AddVoter,
     AlterUser,
@@ -47,7 +47,7 @@ from spindle.reconcile.actions import (
     TurnCa,
     UnregisterBroker,
 )
-from spindle.reconcile.ownership import Owners
+from spindle.model.ownership import Owners
 from spindle_operator import metrics
 from spindle_operator.certificates import Certificates, password_mark
 from spindle_operator.descriptions import describe

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from spindle.cluster import names
-from spindle.cluster.agent_access import Request
-from spindle.disks.agents import Agent
+from spindle.api import names
+from spindle.model.agent_access import Request
+from spindle.model.agents import Agent
 from spindle_operator import ca, metrics
 from spindle_operator.kinds import CONFIG_MAP, LEASE, SECRET
 from spindle_operator.kube import ApiError, Json, Kube

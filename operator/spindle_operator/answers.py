@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from kafka.errors import for_code
 
-from spindle.cluster.answers import read_log_dir
-from spindle.cluster.dynamic_config import ConfigValues
-from spindle.cluster.view import PRODUCER_RATE, LogDir, Quorum, Voter
+from spindle.model.answers import read_log_dir
+from spindle.model.config_values import ConfigValues
+from spindle.model.view import PRODUCER_RATE, LogDir, Quorum, Voter
 
 # A voter whose last caught-up fetch is older than this, on the leader's clock, has stopped following: followers fetch
 # at least every half second, and the leader itself writes a record as often.

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from spindle.cluster.agent_access import Request
-from spindle.reconcile.snapshot import Certificate
+from spindle.model.agent_access import Request
+from spindle.model.snapshot import Certificate
 
 CA_DAYS: Final = 3650
 LEAF_DAYS: Final = 365

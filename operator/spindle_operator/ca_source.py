@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster import names
-from spindle.reconcile.snapshot import CaSource
+from spindle.model.snapshot import CaSource
 from spindle_operator import ca
 from spindle_operator.certificates import authority_in
 from spindle_operator.kinds import SECRET

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from spindle.cluster import names
-from spindle.reconcile.actions import CertifyAgents, IssueCa, IssueCertificate, KeepPassword, TurnCa
-from spindle.reconcile.certificates import FOLLOWING, FORMER
-from spindle.reconcile.times import stamp
+from spindle.api import names
+from spindle.model.actions import CertifyAgents, IssueCa, IssueCertificate, KeepPassword, TurnCa
+from spindle.model.times import stamp
+from spindle.security.certificates import FOLLOWING, FORMER
 from spindle_operator import ca
 from spindle_operator.kinds import CONFIG_MAP, SECRET
 from spindle_operator.kube import Json, Kube

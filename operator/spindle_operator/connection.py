@@ -20,7 +20,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
 from kafka.net.compat import KafkaNetClient
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_operator import metrics
 
 log = logging.getLogger(__name__)

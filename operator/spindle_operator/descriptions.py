@@ -1,7 +1,6 @@
 """Short descriptions of actions, for log lines and for events without a message of their own."""
 
-from spindle.cluster.waiting import counted
-from spindle.reconcile.actions import (
+from spindle.model.actions import (
     Action,
     AddVoter,
     AlterUser,
@@ -32,6 +31,7 @@ from spindle.reconcile.actions import (
     TurnCa,
     UnregisterBroker,
 )
+from spindle.model.waiting import counted
 
 
 def describe(action: Action) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import kopf
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.moves import between_dirs
 from spindle_operator.kinds import (
     BUDGET,

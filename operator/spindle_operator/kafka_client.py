@@ -15,10 +15,11 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from spindle.cluster.answers import read_partition
-from spindle.cluster.dynamic_config import ON_BROKERS, ON_CLUSTER, ConfigValues
-from spindle.cluster.rights import UserView
-from spindle.cluster.view import (
+from spindle.config.dynamic_config import ON_BROKERS, ON_CLUSTER
+from spindle.model.answers import read_partition
+from spindle.model.config_values import ConfigValues
+from spindle.model.rights import UserView
+from spindle.model.view import (
     BROKER_SETTINGS,
     CLEANUP_POLICY,
     DEFAULT_USERS,
@@ -32,7 +33,7 @@ from spindle.cluster.view import (
     Partition,
     Quorum,
 )
-from spindle.cluster.waiting import counted
+from spindle.model.waiting import counted
 from spindle_operator import kafka_commands
 from spindle_operator.answers import (
     expect,

@@ -29,8 +29,8 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from spindle.cluster import names
-from spindle.cluster.waiting import some
+from spindle.api import names
+from spindle.model.waiting import some
 from spindle_operator.answers import expect, failures
 from spindle_operator.connection import Connection
 from spindle_operator.messages import UnregisterBrokerRequest

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal, TypeVar
 
 from kafka.errors import KafkaError
 
-from spindle.cluster import names
-from spindle.cluster.view import KafkaView
-from spindle.reconcile.actions import AddVoter, AlterUser, RemoveVoter
+from spindle.api import names
+from spindle.model.actions import AddVoter, AlterUser, RemoveVoter
+from spindle.model.view import KafkaView
 from spindle_operator import kafka_commands, metrics, quorum, users
 from spindle_operator.connection import Access, sentence, tls_context
 from spindle_operator.kafka_client import KafkaClient

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spindle.cluster import names
+from spindle.api import names
 
 
 @dataclass(frozen=True)

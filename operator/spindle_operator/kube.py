@@ -19,7 +19,7 @@ import stamina
 from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client.configuration import Configuration
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_operator.kinds import NODE, POD, Kind, kind_of
 
 log = logging.getLogger(__name__)

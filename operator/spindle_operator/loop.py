@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spindle.cluster import names
-from spindle.cluster.allowed import Allowed
-from spindle.reconcile.actions import Action
-from spindle.reconcile.ownership import owners_of
+from spindle.api import names
+from spindle.model.actions import Action
+from spindle.model.allowed import Allowed
+from spindle.model.ownership import owners_of
+from spindle.model.snapshot import ClusterSnapshot
 from spindle.reconcile.plan import Event, ReconcilePlan, plan
-from spindle.reconcile.snapshot import ClusterSnapshot
 from spindle_operator import agents, metrics
 from spindle_operator.act import DONE, TAKEN, Actor, LeadershipLostError, Result
 from spindle_operator.descriptions import describe

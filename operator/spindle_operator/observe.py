@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster import names
-from spindle.cluster.allowed import Allowed
-from spindle.reconcile import objects
-from spindle.reconcile.certificates import FOLLOWING, FORMER
-from spindle.reconcile.pools import parse_spec, recorded_spec
-from spindle.reconcile.snapshot import AgentCertificates, Certificate, ClusterSnapshot, SecretView
-from spindle.reconcile.steps.name_conflicts import REASONS
-from spindle.reconcile.steps.security import ANN_GRANTED
+from spindle.model import objects
+from spindle.model.allowed import Allowed
+from spindle.model.pools import parse_spec, recorded_spec
+from spindle.model.snapshot import AgentCertificates, Certificate, ClusterSnapshot, SecretView
+from spindle.security.certificates import FOLLOWING, FORMER
+from spindle.security.name_conflicts import REASONS
+from spindle.security.secrets import ANN_GRANTED
 from spindle.users.principals import principals_to_read
 from spindle_operator import agents, ca, ca_source, shared_objects, starts
 from spindle_operator.certificates import password_mark

@@ -8,7 +8,7 @@ could never be removed by an apply.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from spindle.cluster import names
+from spindle.api import names
 
 Entry = Mapping[str, Any]
 _META: Final = "f:metadata"

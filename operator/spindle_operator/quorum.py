@@ -4,7 +4,7 @@ import base64
 import uuid
 from typing import Final
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_operator.answers import expect
 from spindle_operator.connection import Connection
 from spindle_operator.messages import AddRaftVoterRequest, RemoveRaftVoterRequest

@@ -6,7 +6,7 @@ One can have two thousand moves, a few hundred kilobytes; the moves of ended one
 from dataclasses import dataclass, field
 from typing import Final
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.proposals.proposal import ProposalPhase
 from spindle_operator.kinds import KAFKA_REBALANCE
 from spindle_operator.kube import Json, Kube

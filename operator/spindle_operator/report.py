@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from spindle.cluster import names
-from spindle.printable import printable, printables
+from spindle.api import names
+from spindle.api.printable import printable, printables
 from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator.act import DONE, GONE, Result
 from spindle_operator.descriptions import describe

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import kopf
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_operator import handlers, metrics
 from spindle_operator.health import BOUND, Health
 from spindle_operator.kube import ApiError, Kube, connect

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster import names
-from spindle.manifests.spec_allowed import SharedObject, named
+from spindle.config.spec_allowed import named
+from spindle.model.spec_findings import SharedObject
 from spindle_operator.kinds import CLAIM, SECRET
 from spindle_operator.kube import ApiError, Json, Kube
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import aiohttp
 
-from spindle.cluster import names
-from spindle.reconcile.steps.starts import unfinished
-from spindle.rolling.starts import Start, read_start
+from spindle.api import names
+from spindle.model.start_progress import Start, read_start
+from spindle.rollout.starts import unfinished
 
 log = logging.getLogger(__name__)
 

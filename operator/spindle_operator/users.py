@@ -22,9 +22,9 @@ from kafka.protocol.admin import (
     DescribeUserScramCredentialsRequest,
 )
 
-from spindle.cluster import names
-from spindle.cluster.agent_access import CLUSTER, is_agent
-from spindle.cluster.rights import Right, UserView
+from spindle.api import names
+from spindle.model.agent_access import CLUSTER, is_agent
+from spindle.model.rights import Right, UserView
 from spindle.users.principals import EVERYTHING
 from spindle.users.wide import KEPT_OUT
 from spindle_operator.answers import expect, failures

@@ -6,7 +6,7 @@ An object that was not seen is created, never overwritten; one that was seen is 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spindle.reconcile.ownership import Owners, owner_uids
+from spindle.model.ownership import Owners, owner_uids
 from spindle_operator.kinds import KAFKA_BROKER, KINDS
 from spindle_operator.kube import ApiError, Json, Kube
 from spindle_operator.ownership import taken_over

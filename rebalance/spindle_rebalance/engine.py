@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_rebalance.errors import ENGINE, RunError
 from spindle_rebalance.options import Executors, Options
 

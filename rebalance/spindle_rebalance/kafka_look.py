@@ -25,9 +25,9 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
-from spindle.cluster import names
-from spindle.cluster.answers import read_log_dir, read_partition
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
+from spindle.api import names
+from spindle.model.answers import read_log_dir, read_partition
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 from spindle_rebalance.errors import CREDENTIALS, KAFKA, RunError
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_rebalance.errors import KUBERNETES, NO_CLUSTER, REFUSED, RunError
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from spindle.printable import printable
+from spindle.api.printable import printable
 
 _QUIET: Final = ("kafka", "py4j", "urllib3", "kubernetes")
 log = logging.getLogger("spindle_rebalance")

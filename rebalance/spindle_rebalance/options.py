@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from spindle.api import quantity
-from spindle.cluster import names
+from spindle.api import names, quantity
 from spindle_rebalance.kafka_look import Access
 
 _DAYS: Final = 28.0

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from spindle.api import names
 from spindle.api.rebalance import KafkaRebalance
 from spindle.balance.propose import NewProposal
-from spindle.cluster import names
-from spindle.manifests.common import labels, owner_reference
-from spindle.reconcile.objects import owned_by
+from spindle.model.metadata import labels, owner_reference
+from spindle.model.objects import owned_by
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Final
 from spindle.balance.picture import Picture
 from spindle.balance.propose import Result
 from spindle.balance.reading import Reading
-from spindle.placement.explain import human
+from spindle.planner.explain import human
 from spindle.report import page
 from spindle_rebalance import report_charts as charts
 from spindle_rebalance.findings import (

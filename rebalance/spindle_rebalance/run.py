@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from spindle.api import names
 from spindle.balance.picture import Picture
 from spindle.balance.propose import Result, held_by
-from spindle.cluster import names
 from spindle_rebalance import look, plan, publish, report
 from spindle_rebalance.errors import UNEXPECTED, RunError
 from spindle_rebalance.findings import Findings, too_little_history

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spindle.cluster import names
+from spindle.api import names
 
 FORMAT: Final = "spindle-samples"
 RECORDS: Final = "partition int, offset bigint, stored_ms bigint, broker int, value binary"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from spindle.cluster.allowed import Allowed, read
+from spindle.model.allowed import Allowed, read
 from tests.chart.conftest import CHART, Render
 from tools import chart_crds
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from spindle.cluster.ids import uuid_from_entropy
 from spindle.disks.findings import ProbeSettings
-from spindle.disks.identity import Identity, render_identity, render_meta_properties
+from spindle.model.disk_identity import Identity, render_identity, render_meta_properties
+from spindle.model.ids import uuid_from_entropy
 from spindle_agent.node import Node
 from spindle_agent.options import parse
 from spindle_agent.preflight import filesystem

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_agent.broker import keys
 from spindle_operator import ca
 

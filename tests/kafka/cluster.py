@@ -11,13 +11,13 @@ from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka.errors import KafkaError
 
 from e2e.cluster import versions
-from spindle.cluster import names
-from spindle.cluster.agent_access import RIGHTS
-from spindle.cluster.ids import uuid_from_entropy
-from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.view import KafkaView, Partition
-from spindle.manifests.inputs import ClusterInputs, VoterInputs
-from spindle.quorum.decide import SIZES
+from spindle.api import names
+from spindle.model.agent_access import RIGHTS
+from spindle.model.ids import uuid_from_entropy
+from spindle.model.layout import METADATA_DISK
+from spindle.model.node_inputs import ClusterInputs, VoterInputs
+from spindle.model.quorum_sizes import SIZES
+from spindle.model.view import KafkaView, Partition
 from spindle_operator import users
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka_client import KafkaClient

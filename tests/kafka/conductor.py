@@ -4,11 +4,8 @@ import contextlib
 
 from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError
 
-from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.view import Quorum
-from spindle.cluster.waiting import Waiting
-from spindle.quorum.decide import Member, next_step
-from spindle.quorum.steps import (
+from spindle.controllers.next_step import Member, next_step
+from spindle.controllers.quorum_steps import (
     AddVoterStep,
     AdmitControllers,
     DeleteController,
@@ -17,6 +14,9 @@ from spindle.quorum.steps import (
     RemoveVoterStep,
     Step,
 )
+from spindle.model.layout import METADATA_DISK
+from spindle.model.view import Quorum
+from spindle.model.waiting import Waiting
 from spindle_operator import quorum as orders
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for

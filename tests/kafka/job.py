@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.samples.codec import encode
 from spindle.samples.schema import Sample
 from spindle_rebalance.kafka_look import Access

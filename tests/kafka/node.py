@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
-from spindle.cluster import config, names
-from spindle.cluster.layout import METADATA_DISK, Layout
-from spindle.cluster.listeners import BrokerListener
-from spindle.disks import report
+from spindle.api import names
+from spindle.config import server_properties
+from spindle.listeners.broker_listener import BrokerListener
 from spindle.manifests.config_maps import node_config_map
-from spindle.manifests.inputs import ACTIVE, PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs
 from spindle.manifests.pods import disks_annotation
+from spindle.model import inspection
+from spindle.model.layout import METADATA_DISK, Layout
+from spindle.model.node_inputs import ACTIVE, PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs
 from tests.kafka import archive
 from tests.kafka.disks import Disk
 
@@ -138,7 +139,7 @@ class Node:
         self.write_inputs()
 
     def write_inputs(self) -> None:
-        node = config.NodeConfig(
+        node = server_properties.NodeConfig(
             node_id=self.node_id,
             host=self.address,
             controllers=self.controllers,
@@ -151,9 +152,9 @@ class Node:
             static_quorum=self.static_quorum,
         )
         properties = (
-            config.controller_properties(node)
+            server_properties.controller_properties(node)
             if self.controller
-            else config.broker_properties(node, rack=self.rack)
+            else server_properties.broker_properties(node, rack=self.rack)
         )
         inputs = NodeInputs(node_id=self.node_id, server_properties=properties, disks=self.disk_inputs())
         data = node_config_map(self.cluster, inputs, self.voters)["data"]
@@ -239,8 +240,8 @@ class Node:
             capture_output=True,
         )
         text = (self.base / "termination").read_text()
-        self.nonce = report.parse_nonce(text) or ""
-        return report.parse(text)
+        self.nonce = inspection.parse_nonce(text) or ""
+        return inspection.parse(text)
 
     def start(self) -> None:
         """Start Kafka's container, without waiting for anything."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.moves import between_dirs
 from spindle.moves.execute import execute
 from spindle.moves.intents import ConfigureIntent

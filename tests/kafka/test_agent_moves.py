@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.view import LOG_DIRS_RATE
+from spindle.model.view import LOG_DIRS_RATE
 from spindle.moves.rate_control import Pressure
 from spindle_agent.moves import pace
 from spindle_operator import kafka_commands

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from spindle.cluster import names
-from spindle.placement.racks import PlacementError
+from spindle.api import names
+from spindle.model.racks import PlacementError
 from spindle_cli import topics
 from spindle_cli.kafka_client import Access, ClientError, connect
 from spindle_cli.messages import send_and_read

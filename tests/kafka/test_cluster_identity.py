@@ -13,8 +13,8 @@ from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka.errors import ClusterAuthorizationFailedError, TopicAuthorizationFailedError
 
 from e2e.cluster.build import ensure_kafka_libs
-from spindle.cluster import names
-from spindle.disks.identity import parse_meta_properties
+from spindle.api import names
+from spindle.model.disk_identity import parse_meta_properties
 from spindle_operator.ca import client_properties
 from tests.kafka.certs import Ca
 from tests.kafka.cluster import Cluster

@@ -8,8 +8,8 @@ import pytest
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from e2e.cluster.build import ensure_kafka_libs
-from spindle.cluster import names
-from spindle.cluster.view import CORDONED, FOLLOWER_RATE, LOG_DIRS_RATE
+from spindle.api import names
+from spindle.model.view import CORDONED, FOLLOWER_RATE, LOG_DIRS_RATE
 from spindle_operator import kafka_commands
 from spindle_operator.kafka_commands import RejectedError
 from tests.kafka.cluster import Cluster

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from spindle.cluster import names
-from spindle.cluster.defaults import default_changes
-from spindle.cluster.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, ConfigValues, config_changes
-from spindle.cluster.owned import owned
+from spindle.api import names
+from spindle.api.owned import owned
+from spindle.config.defaults import default_changes
+from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, config_changes
+from spindle.model.config_values import ConfigValues
 from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka_client import KafkaClient

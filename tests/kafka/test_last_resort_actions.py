@@ -7,7 +7,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import MessageSizeTooLargeError
 
-from spindle.cluster.view import DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, KafkaView
+from spindle.model.view import DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, KafkaView
 from spindle.thresholds.last_resort_actions import PRODUCERS_BLOCKED
 from spindle_operator.kafka_executor import KafkaExecutor
 from tests.kafka.cluster import Cluster

@@ -9,9 +9,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from spindle.cluster import names
-from spindle.cluster.listeners import BrokerListener
-from spindle.cluster.rights import Right
+from spindle.api import names
+from spindle.listeners.broker_listener import BrokerListener
+from spindle.model.rights import Right
 from spindle_operator import ca, users
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka_client import KafkaClient

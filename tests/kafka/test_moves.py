@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.view import (
+from spindle.api import names
+from spindle.model.view import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -16,18 +16,11 @@ from spindle.cluster.view import (
     LogDir,
     Partition,
 )
-from spindle.moves import (
-    ConfigureIntent,
-    Intent,
-    Journal,
-    Limits,
-    Move,
-    PlaceReplicasIntent,
-    ReassignIntent,
-    cleanup,
-    execute,
-)
-from spindle.moves.journal import parse, render
+from spindle.moves import execute
+from spindle.moves.execute import cleanup
+from spindle.moves.intents import ConfigureIntent, Intent, PlaceReplicasIntent, ReassignIntent
+from spindle.moves.journal import Journal, Move, parse, render
+from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
 from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context

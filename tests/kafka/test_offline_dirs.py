@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spindle.manifests.inputs import ACTIVE, PLACEHOLDER
+from spindle.model.node_inputs import ACTIVE, PLACEHOLDER
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 

@@ -9,8 +9,8 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from spindle.cluster import names
-from spindle.cluster.view import KafkaView
+from spindle.api import names
+from spindle.model.view import KafkaView
 from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
 from tests.kafka.cluster import Cluster

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cluster.ids import uuid_from_entropy
-from spindle.manifests.inputs import PLACEHOLDER
+from spindle.model.ids import uuid_from_entropy
+from spindle.model.node_inputs import PLACEHOLDER
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, PreflightRefusedError, wait_for
 

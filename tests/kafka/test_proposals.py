@@ -8,26 +8,20 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.view import KafkaView
-from spindle.moves import (
-    ConfigureIntent,
-    ElectIntent,
-    Intent,
-    Limits,
-    PlaceReplicasIntent,
-    ReassignIntent,
-    execute,
-)
+from spindle.api import names
+from spindle.model.view import KafkaView
+from spindle.moves import execute
+from spindle.moves.intents import ConfigureIntent, ElectIntent, Intent, PlaceReplicasIntent, ReassignIntent
 from spindle.moves.journal import parse, render
 from spindle.moves.kafka_index import KafkaIndex
+from spindle.moves.limits import Limits
 from spindle.proposals.approval import Approval
 from spindle.proposals.lifecycle import ProposalFacts, next_step
 from spindle.proposals.move_states import DONE, DROPPED, MOVING, WAITING
 from spindle.proposals.proposal import REASON, ProposalPhase, read_proposal
+from spindle.proposals.proposal_status import ProposalProgress, proposal_status
 from spindle.proposals.waves import look_over
 from spindle.proposals.windows import ALWAYS
-from spindle.reconcile.proposal_status import ProposalProgress, proposal_status
 from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
 from tests.kafka.cluster import Cluster

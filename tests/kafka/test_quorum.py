@@ -5,9 +5,15 @@ from collections.abc import Callable
 import pytest
 from kafka.errors import KafkaError
 
-from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.view import Quorum
-from spindle.quorum.steps import AddVoterStep, DeleteController, RecreateController, RemoveVoterStep, Step
+from spindle.controllers.quorum_steps import (
+    AddVoterStep,
+    DeleteController,
+    RecreateController,
+    RemoveVoterStep,
+    Step,
+)
+from spindle.model.layout import METADATA_DISK
+from spindle.model.view import Quorum
 from spindle_operator import quorum as orders
 from tests.kafka.cluster import Cluster
 from tests.kafka.conductor import Conductor

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.api.rebalance import KafkaRebalance
-from spindle.cluster import names
 from spindle.samples.schema import Sample
 from spindle_rebalance import look, options
 from spindle_rebalance.errors import ROLLUP

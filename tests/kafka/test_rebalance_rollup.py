@@ -13,7 +13,7 @@ import pytest
 from kafka import TopicPartition
 from pyspark.sql import SparkSession
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.samples.schema import Sample
 from spindle_rebalance import session
 from spindle_rebalance.rollup import HOUR_MS, LATE_MS, catch_up

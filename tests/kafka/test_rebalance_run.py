@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.api.rebalance import KafkaRebalance
-from spindle.cluster import names
-from spindle.cluster.view import KafkaView
+from spindle.model.view import KafkaView
 from spindle_rebalance import kafka_look, look, options
 from spindle_rebalance.errors import CREDENTIALS, KAFKA, RunError
 from spindle_rebalance.kafka_look import Access

@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.samples.codec import encode, pack
 from spindle.samples.framing import Version, seal, unseal
 from spindle.samples.schema import VERSION

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from spindle.cluster import names
-from spindle.cluster.view import MAX_MESSAGE_BYTES, RETENTION_MS
-from spindle.placement.assign import assign
+from spindle.api import names
+from spindle.model.view import MAX_MESSAGE_BYTES, RETENTION_MS
+from spindle.planner.assign import assign
 from spindle.samples.codec import Poison, Sample, decode, pack
 from spindle.samples.framing import Version, seal, unseal
 from spindle_agent.broker.connection import Access, BrokerError

@@ -8,10 +8,10 @@ from typing import Self
 import pytest
 from kafka.errors import KafkaError
 
-from spindle.cluster import names
-from spindle.cluster.view import Broker
-from spindle.healing.backfill import plan_backfill
-from spindle.healing.evacuate import evacuate
+from spindle.api import names
+from spindle.evacuation.backfill import plan_backfill
+from spindle.evacuation.evacuate import evacuate
+from spindle.model.view import Broker
 from spindle.scaling.rules import may_go
 from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster

@@ -14,9 +14,9 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from spindle.healing.repair import repair
-from spindle.healing.replica_index import Key, ReplicaIndex
-from spindle.healing.restore_replicas import restore_replicas
+from spindle.evacuation.repair import repair
+from spindle.evacuation.restore_replicas import restore_replicas
+from spindle.model.replica_index import Key, ReplicaIndex
 from spindle.moves import execute
 from spindle.moves.journal import render
 from spindle.scrub.catalog import file_name, inactive

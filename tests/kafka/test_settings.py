@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from e2e.cluster import versions
-from spindle.cluster import names
-from spindle.cluster.config import broker_settings, node_config
-from spindle.cluster.owned import owned
-from spindle.cluster.settings import SettingSpec, known
-from spindle.cluster.settings_check import problems
+from spindle.api import names
+from spindle.api.owned import owned
+from spindle.config.server_properties import broker_settings, node_config
+from spindle.config.settings import SettingSpec, known
+from spindle.config.settings_check import problems
 from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka_client import KafkaClient

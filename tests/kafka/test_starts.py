@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from spindle.rolling.starts import Start, read_start
+from spindle.model.start_progress import Start, read_start
 from spindle_operator import starts
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for

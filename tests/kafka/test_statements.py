@@ -10,7 +10,7 @@ from kafka.admin import NewTopic  # type: ignore[attr-defined]
 from kafka.errors import InvalidReplicationAssignmentError, KafkaError
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest, ElectionType
 
-from spindle.manifests.inputs import ACTIVE, PLACEHOLDER
+from spindle.model.node_inputs import ACTIVE, PLACEHOLDER
 from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for

@@ -17,10 +17,10 @@ from kafka.errors import KafkaError
 
 from e2e.cluster import versions
 from e2e.cluster.build import ensure_kafka_libs
-from spindle.cluster import names
-from spindle.cluster.ids import uuid_from_entropy
-from spindle.cluster.layout import METADATA_DISK
-from spindle.manifests.inputs import VoterInputs
+from spindle.api import names
+from spindle.model.ids import uuid_from_entropy
+from spindle.model.layout import METADATA_DISK
+from spindle.model.node_inputs import VoterInputs
 from spindle.takeover import volumes
 from spindle.takeover.volumes import VolumeOrder, VolumePlace
 from spindle_operator import kafka_commands

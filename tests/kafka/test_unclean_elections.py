@@ -6,8 +6,8 @@ import pytest
 from kafka import TopicPartition
 from kafka.protocol.admin import ElectionType
 
-from spindle.cluster.view import Partition
 from spindle.disks.rules import may_format
+from spindle.model.view import Partition
 from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from e2e.cluster import versions
-from spindle.cluster import names
-from spindle.cluster.versions import level_of, may_change
+from spindle.api import names
+from spindle.model.versions import level_of, may_change
 from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka_client import KafkaClient

@@ -7,7 +7,7 @@ from typing import Any
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from spindle.cluster.names import GROUP, VERSION
+from spindle.api.names import GROUP, VERSION
 
 PLURALS = {
     "KafkaCluster": "kafkaclusters",

@@ -10,7 +10,7 @@ import pytest
 from kubernetes import client, config
 
 from e2e.cluster.apiserver import ApiServer
-from spindle.reconcile.actions import Action
+from spindle.model.actions import Action
 from spindle_operator.act import Actor
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kube import Kube, connect

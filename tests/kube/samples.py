@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from spindle.cluster.names import API_VERSION
+from spindle.api.names import API_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 GONE: Any = object()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spindle.reconcile.actions import Patch
+from spindle.model.actions import Patch
 from spindle_operator.act import CONFLICT, DONE, Actor
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_BROKER, VOLUME

@@ -18,7 +18,7 @@ import pytest
 
 from e2e.cluster.apiserver import ApiServer, free_ports
 from e2e.cluster.cleanup import loop_devices, remove_free_loops
-from spindle.disks.identity import Identity, render_identity, render_meta_properties
+from spindle.model.disk_identity import Identity, render_identity, render_meta_properties
 from tests.kafka.disks import Disk, run, unmount_all_below
 from tests.kube.samples import cluster
 

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.cluster.apiserver import ApiServer
 from spindle.manifests.secrets import agent_metadata, secret_metadata
-from spindle.reconcile.actions import CertifyAgents, IssueCa
+from spindle.model.actions import CertifyAgents, IssueCa
 from spindle_agent.broker import keys
 from spindle_operator import ca
 from spindle_operator.act import DONE, FAILED, TAKEN

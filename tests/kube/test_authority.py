@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.actions import IssueCa, IssueCertificate, TurnCa
-from spindle.reconcile.snapshot import CaSource, SecretView
-from spindle.reconcile.times import seconds
+from spindle.api import names
+from spindle.model.actions import IssueCa, IssueCertificate, TurnCa
+from spindle.model.snapshot import CaSource, SecretView
+from spindle.model.times import seconds
 from spindle_operator import ca
 from spindle_operator.act import CONFLICT, DONE, FAILED
 from spindle_operator.kafka_executor import KafkaExecutor

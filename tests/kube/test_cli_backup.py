@@ -12,9 +12,9 @@ from kubernetes import client
 
 from e2e.cluster.apiserver import ApiServer
 from e2e.scenarios.strimzi_cluster import definitions
-from spindle.cluster import names
+from spindle.api import names
 from spindle.manifests.claims import claim
-from spindle.manifests.identity import ConfiguredVoter, NodeIdentity, identity_map
+from spindle.model.cluster_identity import ConfiguredVoter, NodeIdentity, identity_map
 from spindle.takeover import manifests, strimzi, volumes
 from spindle.takeover.plan import record_name
 from spindle_cli import backup, objects, takeover

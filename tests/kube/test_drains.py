@@ -10,7 +10,7 @@ from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster.apiserver import ApiServer
 from e2e.cluster.waiting import wait_for
-from spindle.cluster import names
+from spindle.api import names
 from spindle.manifests.budgets import broker_budget, controller_budget, drain_budget
 
 pytestmark = pytest.mark.kube

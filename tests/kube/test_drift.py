@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from e2e.cluster.apiserver import ApiServer
-from spindle.cluster.names import FIELD_MANAGER
+from spindle.api.names import FIELD_MANAGER
 from spindle.manifests import budgets, services
 from spindle.manifests.brokers import kafka_broker
 from spindle.manifests.claims import claim
 from spindle.manifests.common import drifted, with_applied
 from spindle.manifests.config_maps import node_config_map
-from spindle.manifests.identity import ConfiguredVoter, NodeIdentity, identity_map, parse_identity
-from spindle.manifests.inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 from spindle.manifests.pods import broker_pod, controller_pod
 from spindle.manifests.secrets import secret_metadata
+from spindle.model.cluster_identity import ConfiguredVoter, NodeIdentity, identity_map, parse_identity
+from spindle.model.node_inputs import ClusterInputs, DiskInputs, NodeInputs, Zone
 
 pytestmark = pytest.mark.kube
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.names import API_VERSION
+from spindle.api.names import API_VERSION
 from tests.kube.api import Resources
 from tests.kube.samples import GONE, bent, cluster
 from tests.kube.test_refusals import assert_says, case, refused

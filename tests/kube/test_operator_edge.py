@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from e2e.cluster.apiserver import ApiServer
-from spindle.cluster import names
-from spindle.reconcile.actions import (
+from spindle.api import names
+from spindle.model.actions import (
     Apply,
     Create,
     Delete,

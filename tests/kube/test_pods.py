@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from spindle.cluster.config import broker_properties, controller_properties, node_config
+from spindle.config.server_properties import broker_properties, controller_properties, node_config
 from spindle.manifests.claim_pods import claim_pod
 from spindle.manifests.config_maps import node_config_map
-from spindle.manifests.inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs, Zone
 from spindle.manifests.pods import broker_pod, controller_pod
+from spindle.model.node_inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs, Zone
 
 pytestmark = pytest.mark.kube
 

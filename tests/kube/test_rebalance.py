@@ -8,7 +8,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster.apiserver import ApiServer, KubectlError
-from spindle.cluster import names
+from spindle.api import names
 from tests.kube.api import Resources, refusal
 from tests.kube.operator_process import OperatorProcess, until
 from tests.kube.samples import INPUT_HASH, bent, cluster, rebalance

@@ -8,9 +8,9 @@ from kubernetes.client.exceptions import ApiException
 from e2e.cluster.apiserver import ApiServer
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster, KafkaClusterStatus
+from spindle.api.names import FIELD_MANAGER
 from spindle.api.rebalance import KafkaRebalance
-from spindle.cluster.names import FIELD_MANAGER
-from spindle.healing.maintenance import DiskRequest, disk_requests
+from spindle.model.maintenance import DiskRequest, disk_requests
 from tests.kube.api import Resources
 from tests.kube.samples import DIRECTORY_ID, GONE, bent, broker, cluster, move, rebalance
 

@@ -4,8 +4,8 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from spindle.cluster import names
-from spindle.reconcile.actions import Action, Delete, Evict, Reassign, UnregisterBroker
+from spindle.api import names
+from spindle.model.actions import Action, Delete, Evict, Reassign, UnregisterBroker
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, SIZE, Key, State, Volume
 

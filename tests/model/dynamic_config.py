@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.dynamic_config import ON_BROKERS, ON_CLUSTER, ConfigValues
-from spindle.cluster.view import KafkaView
-from spindle.reconcile.actions import Action, Tune
-from spindle.reconcile.snapshot import ClusterSnapshot
-from spindle.reconcile.times import stamp
-from spindle.rolling.starts import Start
+from spindle.api import names
+from spindle.config.dynamic_config import ON_BROKERS, ON_CLUSTER
+from spindle.model.actions import Action, Tune
+from spindle.model.config_values import ConfigValues
+from spindle.model.snapshot import ClusterSnapshot
+from spindle.model.start_progress import Start
+from spindle.model.times import stamp
+from spindle.model.view import KafkaView
 from tests.model.world import World
 
 THREADS = "num.io.threads"

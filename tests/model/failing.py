@@ -5,11 +5,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spindle.cluster import names
-from spindle.cluster.view import KafkaView, Quorum, Voter
-from spindle.disks.agents import Agent
-from spindle.disks.dir_list import newest, parse_list
-from spindle.reconcile.actions import (
+from spindle.api import names
+from spindle.model.actions import (
     Action,
     CreateTopic,
     Delete,
@@ -22,8 +19,11 @@ from spindle.reconcile.actions import (
     TrimPartitions,
     UnregisterBroker,
 )
-from spindle.reconcile.snapshot import ClusterSnapshot
-from spindle.reconcile.times import seconds, stamp
+from spindle.model.agents import Agent
+from spindle.model.dir_list import newest, parse_list
+from spindle.model.snapshot import ClusterSnapshot
+from spindle.model.times import seconds, stamp
+from spindle.model.view import KafkaView, Quorum, Voter
 from tests.model.kafka import CAPACITY, Kafka, Process, Volume, path_of
 from tests.model.nodes import answers, ended, nonce
 from tests.model.world import World, kafka_state

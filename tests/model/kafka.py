@@ -7,8 +7,8 @@ is counted, so that it can be told when an election throws some of it away altho
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from spindle.cluster import names
-from spindle.cluster.view import CORDONED, DEFAULT_USERS, Broker, KafkaView, LogDir, Partition, Quorum
+from spindle.api import names
+from spindle.model.view import CORDONED, DEFAULT_USERS, Broker, KafkaView, LogDir, Partition, Quorum
 
 Key = tuple[str, int]
 SIZE = 100  # bytes of a log, unless told otherwise

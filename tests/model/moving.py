@@ -7,7 +7,7 @@ to the dir with the fewest logs; a reassignment completes when all that are adde
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spindle.cluster.view import (
+from spindle.model.view import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,

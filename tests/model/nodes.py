@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from spindle.cluster import names
-from spindle.reconcile.times import stamp
+from spindle.api import names
+from spindle.model.times import stamp
 from tests.model.store import NAMESPACE, Store
 
 

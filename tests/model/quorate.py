@@ -4,10 +4,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from spindle.cluster import names
-from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.view import Quorum, Voter
-from spindle.reconcile.actions import Action, AddVoter, Create, MarkDown, Patch, RemoveVoter
+from spindle.api import names
+from spindle.model.actions import Action, AddVoter, Create, MarkDown, Patch, RemoveVoter
+from spindle.model.layout import METADATA_DISK
+from spindle.model.view import Quorum, Voter
 from spindle.reconcile.plan import ReconcilePlan
 from tests.model.store import ConflictError
 from tests.model.world import World

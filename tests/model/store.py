@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spindle.cluster import names
-from spindle.reconcile.times import stamp
+from spindle.api import names
+from spindle.model.times import stamp
 
 NAMESPACE = "kafka"
 START = 1_790_000_000.0

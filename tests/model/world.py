@@ -9,13 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster import names
-from spindle.cluster.allowed import Allowed
-from spindle.cluster.rights import UserView
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
-from spindle.manifests.spec_allowed import SharedObject, named
-from spindle.reconcile.actions import (
+from spindle.config.spec_allowed import named
+from spindle.model.actions import (
     Action,
     AlterUser,
     Apply,
@@ -34,9 +31,13 @@ from spindle.reconcile.actions import (
     SetPodCondition,
     TurnCa,
 )
+from spindle.model.allowed import Allowed
+from spindle.model.rights import UserView
+from spindle.model.snapshot import CaSource, Certificate, ClusterSnapshot, SecretView
+from spindle.model.spec_findings import SharedObject
+from spindle.model.times import stamp
+from spindle.model.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
 from spindle.reconcile.plan import ReconcilePlan, plan
-from spindle.reconcile.snapshot import CaSource, Certificate, ClusterSnapshot, SecretView
-from spindle.reconcile.times import stamp
 from spindle.users.principals import principals_to_read
 from tests.model.nodes import Nodes
 from tests.model.store import NAMESPACE, ConflictError, merge, without_ours

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import Any, Final
 
-from spindle.disks.dir_list import NO_LIST
-from spindle.healing.acceptance import Accepted
-from spindle.healing.disk_slot import SlotContent
-from spindle.healing.node_loss import NodeLossEvidence, is_ready
+from spindle.disks.acceptance import Accepted
+from spindle.disks.disk_slot import SlotContent
+from spindle.model.dir_list import NO_LIST
+from spindle.model.node_loss import NodeLossEvidence, is_ready
+from spindle.model.restart_verdict import RestartVerdict
 from spindle.proposals.lifecycle import ProposalStep
 from spindle.proposals.proposal import ProposalPhase
-from spindle.rolling.verdict import RestartVerdict
 
 Weaken = Callable[[Any], Any]
 
@@ -238,31 +238,31 @@ MUTANTS: Final = (
     Mutant(1, "spindle.disks.judge:may_write_identity", _YES, (_U + "test_disks_judge.py",)),
     Mutant(1, "spindle.disks.judge:unused", around(lambda _, given, __: list(given)), (_U + "test_disks_judge.py",)),
     Mutant(1, "spindle.moves.rules:may_add", _NO, (_U + "test_moves_execute.py",)),
-    Mutant(1, "spindle.healing.restore_replicas:may_add", _YES, (_U + "test_healing.py",)),
-    Mutant(1, "spindle.healing.acceptance:resolve_losses", around(_all_accepted), (_U + "test_healing.py", _U + "test_healing_plan.py")),
-    Mutant(1, "spindle.healing.acceptance:_accepted_replicas", around(_one_word_suffices), (_U + "test_healing.py",), mend=True),
-    Mutant(1, "spindle.reconcile.steps.disks:_was_formatted", _FALSE, (_U + "test_plan.py",)),
+    Mutant(1, "spindle.evacuation.restore_replicas:may_add", _YES, (_U + "test_healing.py",)),
+    Mutant(1, "spindle.disks.acceptance:resolve_losses", around(_all_accepted), (_U + "test_healing.py", _U + "test_healing_plan.py")),
+    Mutant(1, "spindle.disks.acceptance:_accepted_replicas", around(_one_word_suffices), (_U + "test_healing.py",), mend=True),
+    Mutant(1, "spindle.disks.preflight_findings:_was_formatted", _FALSE, (_U + "test_plan.py",)),
     # 2: no restart below the minimum
-    Mutant(2, "spindle.rolling.brokers:RestartSafety.may_go_down", _allowed, (_U + "test_rolling.py",)),
-    Mutant(2, "spindle.rolling.brokers:RestartSafety._meant", around(lambda _, __, p: p.recorded_rf), (_U + "test_rolling.py",), mend=True),
-    Mutant(2, "spindle.rolling.controllers:controller_may_go_down", _allowed, (_U + "test_rolling.py",)),
-    Mutant(2, "spindle.healing.fence:may_fence", _NO, (_U + "test_healing.py",)),
-    Mutant(2, "spindle.healing.fence:_sole_in_sync", always(()), (_U + "test_healing.py",), mend=True),
-    Mutant(2, "spindle.quorum.decide:_majority", _YES, (_U + "test_quorum.py",)),
-    Mutant(2, "spindle.reconcile.steps.unavailable:unavailable_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
+    Mutant(2, "spindle.model.restart_safety:RestartSafety.may_go_down", _allowed, (_U + "test_rolling.py",)),
+    Mutant(2, "spindle.model.restart_safety:RestartSafety._meant", around(lambda _, __, p: p.recorded_rf), (_U + "test_rolling.py",), mend=True),
+    Mutant(2, "spindle.rollout.controllers:controller_may_go_down", _allowed, (_U + "test_rolling.py",)),
+    Mutant(2, "spindle.evacuation.fence:may_fence", _NO, (_U + "test_healing.py",)),
+    Mutant(2, "spindle.evacuation.fence:_sole_in_sync", always(()), (_U + "test_healing.py",), mend=True),
+    Mutant(2, "spindle.controllers.next_step:_majority", _YES, (_U + "test_quorum.py",)),
+    Mutant(2, "spindle.model.unavailable:unavailable_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
     Mutant(2, "spindle.reconcile.plan:meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
-    Mutant(2, "spindle.reconcile.steps.eviction:_fenced", always(()), (_U + "test_healing_plan.py",), mend=True),
-    Mutant(2, "spindle.reconcile.steps.fencing:_waiting_for", around(lambda _, inventory, __: frozenset(inventory.by_broker)), (_U + "test_healing_plan.py",)),
+    Mutant(2, "spindle.rollout.eviction:_fenced", always(()), (_U + "test_healing_plan.py",), mend=True),
+    Mutant(2, "spindle.evacuation.fencing:_waiting_for", around(lambda _, inventory, __: frozenset(inventory.by_broker)), (_U + "test_healing_plan.py",)),
     # 3: no rack lost
-    Mutant(3, "spindle.placement.racks:move_keeps_racks", _YES, (_U + "test_moves_execute.py",)),
+    Mutant(3, "spindle.model.racks:move_keeps_racks", _YES, (_U + "test_moves_execute.py",)),
     Mutant(3, "spindle.moves.rules:keeps_racks", _NO, (_U + "test_moves_execute.py",)),
     Mutant(3, "spindle.scaling.rules:may_begin", _NO, (_U + "test_scaling_rules.py",)),
     Mutant(3, "spindle.moves.kafka_index:KafkaIndex.live", around(_live_wherever), (_U + "test_moves_execute.py", _U + "test_healing_plan.py"), mend=True),
     Mutant(
-        3, "spindle.reconcile.steps.evacuation:_refused_for_long", _FALSE, (_U + "test_healing_plan.py",), mend=True,
+        3, "spindle.evacuation.requests:_refused_for_long", _FALSE, (_U + "test_healing_plan.py",), mend=True,
         also=(("spindle.moves.kafka_index:KafkaIndex.live", around(_live_wherever)),),
     ),
-    Mutant(3, "spindle.reconcile.steps.rack_spread:reconcile_rack_spread", around(lambda _, __, others: others), (_U + "test_rack_spread_plan.py",), mend=True),
+    Mutant(3, "spindle.evacuation.restore_rack_spread:reconcile_rack_spread", around(lambda _, __, others: others), (_U + "test_rack_spread_plan.py",), mend=True),
     # 4: no overfull target
     Mutant(4, "spindle.moves.rules:has_room", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.rules:fits", _YES, (_U + "test_moves_execute.py",)),
@@ -270,24 +270,24 @@ MUTANTS: Final = (
     Mutant(4, "spindle.moves.rules:target_filling", _NO, (_U + "test_moves_execute.py",)),
     Mutant(4, "spindle.moves.limits:Limits.ceiling", always(10.0), (_U + "test_moves_execute.py", _U + "test_healing_plan.py")),
     Mutant(
-        4, "spindle.reconcile.disk_inventory:DiskInventory._ceilings", always(dict), (_U + "test_healing_plan.py",), mend=True,
+        4, "spindle.disks.disk_inventory:DiskInventory._ceilings", always(dict), (_U + "test_healing_plan.py",), mend=True,
     ),
     Mutant(
-        4, "spindle.reconcile.disk_usage:ceilings", always(dict), (_U + "test_healing_plan.py",),
+        4, "spindle.moves.ceilings:ceilings", always(dict), (_U + "test_healing_plan.py",),
     ),
-    Mutant(4, "spindle.healing.restore_replicas:place", around(_without_limit), (_U + "test_healing.py",)),
+    Mutant(4, "spindle.evacuation.restore_replicas:place", around(_without_limit), (_U + "test_healing.py",)),
     # 5: no dir removed with replicas on it
-    Mutant(5, "spindle.healing.remove_dir:may_remove_dir", _NO, (_U + "test_healing.py",)),
-    Mutant(5, "spindle.healing.drop_replicas:may_drop_replica", _NO, (_U + "test_healing.py",)),
-    Mutant(5, "spindle.healing.drop_replicas:_enough", _YES, (_U + "test_healing.py",)),
+    Mutant(5, "spindle.disks.remove_dir:may_remove_dir", _NO, (_U + "test_healing.py",)),
+    Mutant(5, "spindle.evacuation.drop_replicas:may_drop_replica", _NO, (_U + "test_healing.py",)),
+    Mutant(5, "spindle.evacuation.drop_replicas:_enough", _YES, (_U + "test_healing.py",)),
     Mutant(5, "spindle.moves.rules:comes_back", _NO, (_U + "test_moves_execute.py",)),
     Mutant(5, "spindle.scaling.rules:may_go", _NO, (_U + "test_scaling_rules.py",)),
-    Mutant(5, "spindle.reconcile.steps.remove_disks:_retained", _YES, (_U + "test_change_disks.py",)),
-    Mutant(5, "spindle.reconcile.steps.healing:restore_pending", always(dict), (_U + "test_healing.py",)),
-    Mutant(5, "spindle.reconcile.steps.evacuation:_not_spared", _NO, (_U + "test_deadlocks.py",), mend=True),
-    Mutant(5, "spindle.reconcile.steps.evacuation:_to_restart", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
-    Mutant(5, "spindle.reconcile.dir_removal:seen_empty", _YES, (_U + "test_dir_removal.py",)),
-    Mutant(5, "spindle.reconcile.steps.evacuation:_keep", _NO, (_U + "test_healing_plan.py", _U + "test_change_disks.py")),
+    Mutant(5, "spindle.model.claim_release:_retained", _YES, (_U + "test_change_disks.py",)),
+    Mutant(5, "spindle.reconcile.healing:restore_pending", always(dict), (_U + "test_healing.py",)),
+    Mutant(5, "spindle.evacuation.requests:_not_spared", _NO, (_U + "test_deadlocks.py",), mend=True),
+    Mutant(5, "spindle.evacuation.requests:_to_restart", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
+    Mutant(5, "spindle.model.dir_removal:seen_empty", _YES, (_U + "test_dir_removal.py",)),
+    Mutant(5, "spindle.evacuation.requests:_keep", _NO, (_U + "test_healing_plan.py", _U + "test_change_disks.py")),
     # 6: no move that Kafka refuses or another one disturbs
     Mutant(6, "spindle.moves.rules:undisturbed", _NO, (_U + "test_moves_execute.py",)),
     Mutant(6, "spindle.moves.rules:moves_within", _NO, (_U + "test_moves_execute.py",)),
@@ -295,56 +295,56 @@ MUTANTS: Final = (
     Mutant(6, "spindle.moves.rules:takes", _NO, (_U + "test_moves_execute.py",)),
     Mutant(6, "spindle.moves.rules:may_choose_dir", _NO, (_U + "test_moves_execute.py",)),
     Mutant(6, "spindle.moves.journal:Move.placeable", _YES, (_U + "test_moves_execute.py",), mend=True),
-    Mutant(6, "spindle.healing.drop_replicas:_moving", _FALSE, (_U + "test_healing.py",)),
-    Mutant(6, "spindle.healing.restore_replicas:_cannot_take", _NO, (_U + "test_healing.py",)),
+    Mutant(6, "spindle.evacuation.drop_replicas:_moving", _FALSE, (_U + "test_healing.py",)),
+    Mutant(6, "spindle.evacuation.restore_replicas:_cannot_take", _NO, (_U + "test_healing.py",)),
     # 7: no disk taken for another
     Mutant(7, "spindle.disks.judge:_wrong_identity", _NO, (_U + "test_disks_judge.py",)),
     Mutant(7, "spindle.disks.judge:_retired", _NO, (_U + "test_disks_judge.py",)),
     Mutant(7, "spindle.disks.judge:another_filesystem", _FALSE, (_U + "test_disks_judge.py",)),
-    Mutant(7, "spindle.healing.disk_slot:classify_slot", around(_new_slot), (_U + "test_healing.py",)),
+    Mutant(7, "spindle.disks.disk_slot:classify_slot", around(_new_slot), (_U + "test_healing.py",)),
     # 8: unknown is not absent
-    Mutant(8, "spindle.healing.replica_index:ReplicaIndex.known", _YES, (_U + "test_healing.py",)),
+    Mutant(8, "spindle.model.replica_index:ReplicaIndex.known", _YES, (_U + "test_healing.py",)),
     Mutant(8, "spindle.disks.rules:_unknown", _NO, (_U + "test_disks_rules.py",)),
-    Mutant(8, "spindle.rolling.brokers:_what_is_unknown", always(""), (_U + "test_rolling.py",)),
-    Mutant(8, "spindle.healing.fence:_unknown", _NO, (_U + "test_healing.py",), mend=True),
+    Mutant(8, "spindle.model.restart_safety:_what_is_unknown", always(""), (_U + "test_rolling.py",)),
+    Mutant(8, "spindle.evacuation.fence:_unknown", _NO, (_U + "test_healing.py",), mend=True),
     Mutant(8, "spindle.disks.health:Health.surely_bad", around(lambda _, said: said.bad), (_U + "test_disks_health.py",)),
-    Mutant(8, "spindle.disks.agents:Agent.alive", _YES, (_U + "test_clocks_plan.py",)),
+    Mutant(8, "spindle.model.agents:Agent.alive", _YES, (_U + "test_clocks_plan.py",)),
     Mutant(8, "spindle.reconcile.plan:_NEEDED", constant(frozenset()), (_U + "test_plan.py",)),
     # 9: few disks at once
     Mutant(9, "spindle.disks.correlated_failures:may_act_on_failures", _NO, (_U + "test_disks_health.py",)),
-    Mutant(9, "spindle.healing.fence:stalls_alone", _NO, (_U + "test_healing.py",)),
-    Mutant(9, "spindle.reconcile.broker_disks:stalled_together", always(()), (_U + "test_hangs.py",), mend=True),
+    Mutant(9, "spindle.evacuation.fence:stalls_alone", _NO, (_U + "test_healing.py",)),
+    Mutant(9, "spindle.disks.broker_disks:stalled_together", always(()), (_U + "test_hangs.py",), mend=True),
     Mutant(9, "spindle_agent.probing.timer_lag:starved", _FALSE, (_U + "test_starved.py",), mend=True),
     # 10: what is changed can be put back
     Mutant(10, "spindle.moves.rules:throttle_known", _NO, (_U + "test_moves_execute.py",)),
     Mutant(10, "spindle.moves.settings:_is_ours", _YES, (_U + "test_moves_execute.py",)),
-    Mutant(10, "spindle.reconcile.steps.journal:reconcile_cleanup", _YES, (_U + "test_moves_step.py",)),
-    Mutant(10, "spindle.reconcile.steps.dynamic_config:put_back", _YES, (_U + "test_dynamic_config.py",)),
-    Mutant(10, "spindle.reconcile.steps.journal:find_journal", _YES, (_U + "test_journal_lost.py",), mend=True),
-    Mutant(10, "spindle.reconcile.steps.journal:write_journal", around(_without_finalizer), (_U + "test_journal_lost.py",), mend=True),
+    Mutant(10, "spindle.moves.journal_record:reconcile_cleanup", _YES, (_U + "test_moves_step.py",)),
+    Mutant(10, "spindle.config.broker_settings:put_back", _YES, (_U + "test_dynamic_config.py",)),
+    Mutant(10, "spindle.moves.journal_record:find_journal", _YES, (_U + "test_journal_lost.py",), mend=True),
+    Mutant(10, "spindle.moves.journal_record:write_journal", around(_without_finalizer), (_U + "test_journal_lost.py",), mend=True),
     # 11: data is deleted only when asked for
-    Mutant(11, "spindle.reconcile.steps.deletion:reconcile_deletion", around(_claims_asked_for), (_U + "test_plan.py",)),
+    Mutant(11, "spindle.reconcile.deletion:reconcile_deletion", around(_claims_asked_for), (_U + "test_plan.py",)),
     # 12: nobody gets in uninvited
-    Mutant(12, "spindle.cluster.owned:owned", _NO, (_U + "test_api_crd.py",)),
-    Mutant(12, "spindle.cluster.config:_common", around(_asks_nobody), (_U + "test_config.py",)),
+    Mutant(12, "spindle.api.owned:owned", _NO, (_U + "test_api_crd.py",)),
+    Mutant(12, "spindle.config.server_properties:_common", around(_asks_nobody), (_U + "test_config.py",)),
     # 13: one birth
     Mutant(13, "spindle.disks.rules:may_format_voter", _NO, (_U + "test_disks_rules.py",)),
-    Mutant(13, "spindle.reconcile.steps.cluster_identity:_from_claims", _NO, (_U + "test_plan.py",)),
-    Mutant(13, "spindle.reconcile.steps.disks:_until_the_quorum_stands", _NO, (_U + "test_plan.py",)),
+    Mutant(13, "spindle.brokers.cluster_identity:_from_claims", _NO, (_U + "test_plan.py",)),
+    Mutant(13, "spindle.disks.preflight_findings:_until_the_quorum_stands", _NO, (_U + "test_plan.py",)),
     # 14: a node is gone only when somebody said so
-    Mutant(14, "spindle.healing.node_loss:NodeLossClaim.agreed", around(lambda _, said: said.evidence is not None), (_U + "test_node_loss_evidence.py",)),
-    Mutant(14, "spindle.healing.node_loss:find_evidence", around(_silence_is_evidence), (_U + "test_node_loss_evidence.py", _U + "test_node_loss.py")),
+    Mutant(14, "spindle.model.node_loss:NodeLossClaim.agreed", around(lambda _, said: said.evidence is not None), (_U + "test_node_loss_evidence.py",)),
+    Mutant(14, "spindle.model.node_loss:find_evidence", around(_silence_is_evidence), (_U + "test_node_loss_evidence.py", _U + "test_node_loss.py")),
     # 15: no start without a dir
     Mutant(15, "spindle.disks.judge:left_out", always(dict), (_U + "test_dir_list.py",)),
-    Mutant(15, "spindle.disks.dir_list:newest", _oldest, (_U + "test_dir_list.py",)),
-    Mutant(15, "spindle.reconcile.steps.brokers:_unseen", _FALSE, (_U + "test_readoption.py",), mend=True),
-    Mutant(15, "spindle.reconcile.steps.brokers:_returning", around(_as_many_as_asked_for), (_U + "test_readoption.py",), mend=True),
-    Mutant(15, "spindle.reconcile.steps.readoption:_has_placeholder", _YES, (_U + "test_readoption.py",)),
+    Mutant(15, "spindle.model.dir_list:newest", _oldest, (_U + "test_dir_list.py",)),
+    Mutant(15, "spindle.brokers.records:_unseen", _FALSE, (_U + "test_readoption.py",), mend=True),
+    Mutant(15, "spindle.brokers.records:_returning", around(_as_many_as_asked_for), (_U + "test_readoption.py",), mend=True),
+    Mutant(15, "spindle.storage.readoption:_has_placeholder", _YES, (_U + "test_readoption.py",)),
     Mutant(15, "spindle_operator.writing:Writer._over", _without_guard, (_U + "test_operator_act.py",), mend=True),
     Mutant(15, "spindle_operator.act:_ends_pass", around(_goes_on_after_records), (_U + "test_operator_act.py",), mend=True),
     # 16: only what is ours
-    Mutant(16, "spindle.reconcile.objects:owned_by", _YES, (_U + "test_controllers_plan.py", _U + "test_plan.py")),
-    Mutant(16, "spindle.reconcile.ownership:Owners.hold", _YES, (_U + "test_owned.py",)),
+    Mutant(16, "spindle.model.objects:owned_by", _YES, (_U + "test_controllers_plan.py", _U + "test_plan.py")),
+    Mutant(16, "spindle.model.ownership:Owners.hold", _YES, (_U + "test_owned.py",)),
     Mutant(16, "spindle_agent.volume:_check_folder", _NO, (_U + "test_agent_volume.py",)),
     # 17: every way out leads on
     Mutant(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from spindle.cluster import names
+from spindle.api import names
 from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster.view import Partition
+from spindle.model.view import Partition
 from tests.examples import examples
 from tests.model.dynamic_config import crash
 from tests.model.world import World

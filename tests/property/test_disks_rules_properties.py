@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 from spindle.disks.rules import may_format
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 
 BROKERS = (0, 1, 2)
 ASSIGNMENTS = ((0, 1), (1, 2, 0), (2,), (0, 2))

@@ -6,7 +6,6 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.disks import facts
 from spindle.disks.classify import HOLD_SECONDS, WINDOW_SECONDS, DiskTracker, Judged, resume, step
 from spindle.disks.correlated_failures import may_act_on_failures
 from spindle.disks.findings import RULES, ProbeSettings
@@ -14,7 +13,9 @@ from spindle.disks.health import Health
 from spindle.disks.lifecycle import TRANSITIONS, TRIGGERS, DiskFacts, DiskState
 from spindle.disks.lifecycle import initial as initial_state
 from spindle.disks.lifecycle import step as live
-from spindle.disks.signals import DiskVerdict, Latency, Probe, ProbeOutcome, Signals
+from spindle.disks.signals import Latency, Probe, ProbeOutcome, Signals
+from spindle.model import disk_facts
+from spindle.model.disk_verdict import DiskVerdict
 
 TUNING = ProbeSettings()
 GOOD = Signals(
@@ -27,7 +28,7 @@ GOOD = Signals(
     kafka_error=0,
     capacity_bytes=1000,
     used_bytes=10,
-    content=facts.OURS,
+    content=disk_facts.OURS,
 )
 PER_WINDOW = 23  # three triggers that rise and fall three times each, and five changes of kind
 
@@ -43,7 +44,7 @@ probes = st.one_of(
 signals = st.builds(
     replace,
     st.just(GOOD),
-    mode=st.sampled_from([facts.ACTIVE, facts.PLACEHOLDER]),
+    mode=st.sampled_from([disk_facts.ACTIVE, disk_facts.PLACEHOLDER]),
     mounted=st.sampled_from([True, True, True, False, None]),
     fs_uuid=st.sampled_from([GOOD.fs_uuid, GOOD.fs_uuid, None, "0a1b2c3d-0000-4000-8000-000000000010"]),
     read_only=st.sampled_from([False, False, True, None]),
@@ -51,7 +52,9 @@ signals = st.builds(
     latency=st.sampled_from([Latency(), Latency(500.0, 5.0, far=True)]),
     kafka_error=st.sampled_from([0, 0, 56, None]),
     used_bytes=st.sampled_from([10, 990]),
-    content=st.sampled_from([facts.OURS, facts.OURS, facts.BLANK, facts.FOREIGN, facts.UNKNOWN]),
+    content=st.sampled_from(
+        [disk_facts.OURS, disk_facts.OURS, disk_facts.BLANK, disk_facts.FOREIGN, disk_facts.UNKNOWN]
+    ),
 )
 # Stretches of rounds that see the same, as disks do, and the seconds between them.
 stretches = st.lists(
@@ -196,7 +199,7 @@ maybe = st.sampled_from([True, False, None])
 lives = st.builds(
     DiskFacts,
     health=healths,
-    mode=st.sampled_from([facts.ACTIVE, facts.PLACEHOLDER, facts.ABSENT]),
+    mode=st.sampled_from([disk_facts.ACTIVE, disk_facts.PLACEHOLDER, disk_facts.ABSENT]),
     online=maybe,
     empty=maybe,
     out=maybe,

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.rolling import RestartSafety, RestartVerdict
-from spindle.rolling.drains import DrainCandidate, next_to_drain
+from spindle.model.restart_safety import RestartSafety
+from spindle.model.restart_verdict import RestartVerdict
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
+from spindle.rollout.drains import DrainCandidate, next_to_drain
 
 
 @dataclass

@@ -7,9 +7,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from spindle.cluster.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
-from spindle.moves import DroppedReplica, Journal, Limits, Move, cleanup, execute
-from spindle.moves.journal import parse, render
+from spindle.model.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
+from spindle.moves import execute
+from spindle.moves.execute import cleanup
+from spindle.moves.journal import DroppedReplica, Journal, Move, parse, render
+from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
 from spindle.moves.rate_control import Pressure
 from spindle.moves.signals import MoveSignals

@@ -6,9 +6,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.moves import Limits, Move, rules
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
+from spindle.moves import rules
+from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex
+from spindle.moves.limits import Limits
 
 LIMITS = Limits()
 PATHS = ["/d0/log", "/d1/log"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster import names
-from spindle.healing.node_loss import OUT_OF_SERVICE
-from spindle.reconcile.actions import Action, Delete
+from spindle.api import names
+from spindle.model.actions import Action, Delete
+from spindle.model.node_loss import OUT_OF_SERVICE
 from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import all_in

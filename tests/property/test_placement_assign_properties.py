@@ -6,8 +6,8 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.placement.assign import assign
-from spindle.placement.racks import even_counts
+from spindle.model.racks import even_counts
+from spindle.planner.assign import assign
 
 
 @st.composite

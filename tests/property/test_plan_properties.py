@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster import names
-from spindle.cluster.view import Partition
+from spindle.api import names
+from spindle.model.view import Partition
 from tests.examples import examples
 from tests.model.world import World
 

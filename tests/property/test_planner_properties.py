@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from bench.cases import Shape, aged, small
 from bench.check import broken_rules, stranded
 from bench.exact import optimum, reachable
-from spindle.placement.planner import PlacementPlan, plan
-from spindle.placement.problem import Goals, PlanBudget, build_problem
-from spindle.placement.rounding import short_partitions
-from spindle.placement.search import LARGEST
-from spindle.placement.snapshot import PlannerSnapshot
-from spindle.placement.state import PlanState
+from spindle.planner.planner import PlacementPlan, plan
+from spindle.planner.problem import Goals, PlanBudget, build_problem
+from spindle.planner.rounding import short_partitions
+from spindle.planner.search import LARGEST
+from spindle.planner.snapshot import PlannerSnapshot
+from spindle.planner.state import PlanState
 from tests.examples import examples
 from tests.unit.test_planner_snapshot import shuffled
 
@@ -27,7 +27,7 @@ from tests.unit.test_planner_snapshot import shuffled
 # Searching small clusters move by move takes most of the time: examples go without, so that there can be many.
 @pytest.fixture(autouse=True)
 def rounding_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spindle.placement.planner.LARGEST", 0)
+    monkeypatch.setattr("spindle.planner.planner.LARGEST", 0)
 
 
 BANDS = (Goals(), Goals(broker_band=0.20, dir_band=0.40), Goals(broker_band=0.35, dir_band=0.60))
@@ -119,7 +119,7 @@ _PRINT = """
 import hashlib
 from bench.cases import Shape, aged
 from tests.property.test_planner_properties import fingerprint
-from spindle.placement.planner import plan
+from spindle.planner.planner import plan
 s = aged(Shape(brokers=20, dirs=4, racks=4, replicas=2000, seed=8, event="dead-dir"))
 print(hashlib.sha256(fingerprint(plan(s))).hexdigest())
 """
@@ -154,7 +154,7 @@ def test_aged_clusters_come_into_band_near_the_bound(event: str) -> None:
 
 def test_tiny_clusters_against_the_exact_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample of what `make bench` does at length; searching included."""
-    monkeypatch.setattr("spindle.placement.planner.LARGEST", LARGEST)
+    monkeypatch.setattr("spindle.planner.planner.LARGEST", LARGEST)
     ratios = []
     for seed in range(12):
         s, goals = small(seed, crowded=False), BANDS[seed % len(BANDS)]

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from spindle.cluster import names
+from spindle.api import names
+from spindle.model.times import stamp
 from spindle.moves.journal import Journal, parse
 from spindle.proposals.proposal import NEXT, REASON, ProposalPhase
-from spindle.reconcile.times import stamp
 from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, bounds

@@ -6,10 +6,8 @@ from typing import Any
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster.view import Quorum, Voter
-from spindle.cluster.waiting import Waiting
-from spindle.quorum.decide import SIZES, Member, next_step
-from spindle.quorum.steps import (
+from spindle.controllers.next_step import Member, next_step
+from spindle.controllers.quorum_steps import (
     AddVoterStep,
     AdmitControllers,
     DeleteController,
@@ -18,6 +16,9 @@ from spindle.quorum.steps import (
     RemoveVoterStep,
     Step,
 )
+from spindle.model.quorum_sizes import SIZES
+from spindle.model.view import Quorum, Voter
+from spindle.model.waiting import Waiting
 from tests.examples import examples
 from tests.model.quorate import QuorateWorld
 

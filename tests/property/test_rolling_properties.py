@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
-from spindle.rolling import RestartSafety, controller_may_go_down, may_go_down
+from spindle.model.restart_safety import RestartSafety, may_go_down
+from spindle.model.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
+from spindle.rollout.controllers import controller_may_go_down
 
 
 @dataclass

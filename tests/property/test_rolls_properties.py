@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.rolling import RestartSafety, RestartVerdict, RolloutMember, at_once, next_to_restart
+from spindle.model.restart_safety import RestartSafety
+from spindle.model.restart_verdict import RestartVerdict
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
+from spindle.rollout.rollout_order import RolloutMember, at_once, next_to_restart
 
 
 @dataclass

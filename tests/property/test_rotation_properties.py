@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster import names
-from spindle.reconcile.actions import TurnCa
+from spindle.api import names
+from spindle.model.actions import TurnCa
 from spindle.reconcile.plan import plan
 from tests.examples import examples
 from tests.model.store import ConflictError

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.placement.room import DiskWant, room
-from spindle.placement.spread import Placed, Topology, spread
+from spindle.brokers.volume_room import DiskWant, room
+from spindle.brokers.zone_spread import Placed, Topology, spread
 
 KEY = "zone"
 _ZONES = st.none() | st.sampled_from(["a", "b", "c", "d"])

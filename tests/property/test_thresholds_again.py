@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster.view import KafkaView
-from spindle.healing.after_moves import after_moves
-from spindle.healing.backfill import plan_backfill
+from spindle.evacuation.after_moves import after_moves
+from spindle.evacuation.backfill import plan_backfill
+from spindle.model.view import KafkaView
 from spindle.moves.journal import Move
 from spindle.thresholds.offload import plan_offload
 from tests.unit.test_thresholds_offload import path, rooms, view_of

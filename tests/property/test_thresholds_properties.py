@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.api.policy import FreeThresholds, LastResortActions, Thresholds
-from spindle.thresholds.bounds import DiskBounds, UsageLevel, disk_bounds
-from spindle.thresholds.levels import decide_level
+from spindle.model.bounds import DiskBounds, UsageLevel, disk_bounds
+from spindle.model.levels import decide_level
 
 RESORTS = (
     UsageLevel.REDUCE_RETENTION,

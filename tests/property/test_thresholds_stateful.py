@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from spindle.cluster.view import MAX_MESSAGE_BYTES
+from spindle.model.view import MAX_MESSAGE_BYTES
 from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, all_in, bounds

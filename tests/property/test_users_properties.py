@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.cluster.rights import Right, UserView
+from spindle.model.rights import Right, UserView
 from spindle.users.rights import RecordedQuota, RightsChange, UserRecord, change, read_record, write_record
 
 RIGHTS = [Right("topic", name, "literal", operation, "*") for name in "ab" for operation in ("Read", "Write")]

@@ -9,10 +9,10 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from spindle.cluster import names
-from spindle.cluster.agent_access import CLUSTER, RIGHTS
-from spindle.cluster.rights import Right
-from spindle.cluster.view import LOG_DIRS_RATE
+from spindle.api import names
+from spindle.model.agent_access import CLUSTER, RIGHTS
+from spindle.model.rights import Right
+from spindle.model.view import LOG_DIRS_RATE
 from spindle_agent.broker.connection import Access, BrokerError
 from spindle_agent.samples.sending import send
 from spindle_operator import kafka_commands, users

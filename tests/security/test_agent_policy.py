@@ -15,8 +15,8 @@ from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster.apiserver import ApiServer, free_ports
 from e2e.cluster.build import ensure_helm
-from spindle.cluster import names
-from spindle.cluster.names import API_VERSION
+from spindle.api import names
+from spindle.api.names import API_VERSION
 from spindle_operator import ca
 from tests.kube.api import Resources, refusal
 from tests.kube.conftest import ROOT

@@ -9,7 +9,7 @@ from kafka.admin import KafkaAdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka.errors import AuthorizationError
 
 from spindle.api.user import Operation
-from spindle.cluster.rights import Right
+from spindle.model.rights import Right
 from spindle.users.wide import wide
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
-from spindle.cluster import names
-from spindle.cluster.allowed import providers_in_use
+from spindle.api import names
+from spindle.model.allowed import providers_in_use
 from spindle_operator import kafka_commands
 from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka_client import KafkaClient

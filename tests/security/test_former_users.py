@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from kafka.errors import TopicAuthorizationFailedError
 
-from spindle.cluster import names
-from spindle.cluster.rights import Right, UserView
+from spindle.api import names
+from spindle.model.rights import Right, UserView
 from spindle.users.rights import UserRecord, change
 from spindle_operator import users
 from spindle_operator.kafka_client import KafkaClient

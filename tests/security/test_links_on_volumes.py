@@ -9,7 +9,7 @@ import pytest
 
 from e2e.cluster.apiserver import ApiServer
 from e2e.cluster.cleanup import loop_devices, remove_free_loops
-from spindle.cluster import names
+from spindle.api import names
 from spindle_agent.preflight.look import PROBE_FILE
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import PreflightRefusedError

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cluster.allowed import Allowed, forbidden_settings
-from spindle.cluster.settings_check import problems
+from spindle.config.settings_check import problems
+from spindle.model.allowed import Allowed, forbidden_settings
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 

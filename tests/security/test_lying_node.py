@@ -2,7 +2,7 @@
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER
 from spindle_operator.kube import Kube
 from tests.kube.api import Resources

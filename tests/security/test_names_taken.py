@@ -12,8 +12,8 @@ import pytest
 from kubernetes.config import new_client_from_config
 
 from e2e.cluster.apiserver import ApiServer
-from spindle.cluster import names
-from spindle.reconcile.actions import Apply, Create, IssueCa, IssueCertificate, KeepPassword
+from spindle.api import names
+from spindle.model.actions import Apply, Create, IssueCa, IssueCertificate, KeepPassword
 from spindle_operator.kinds import KINDS
 from spindle_operator.kube import Kube
 from spindle_rebalance.errors import RunError

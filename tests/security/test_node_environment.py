@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node
 

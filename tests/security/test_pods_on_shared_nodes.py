@@ -10,7 +10,7 @@ import yaml
 
 from e2e.cluster.apiserver import ApiServer
 from e2e.cluster.build import ensure_helm
-from spindle.cluster import names
+from spindle.api import names
 from spindle_operator.kinds import POD, SERVICE
 from spindle_operator.kube import Kube
 from tests.kube.conftest import ROOT

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.cluster.apiserver import ApiServer, KubectlError
 from e2e.cluster.build import ensure_helm
-from spindle.cluster import names
+from spindle.api import names
 from tests.kube.conftest import ROOT
 
 pytestmark = pytest.mark.kube

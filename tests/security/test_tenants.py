@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.allowed import Allowed
+from spindle.model.allowed import Allowed
 from spindle.reconcile.plan import ReconcilePlan, plan
 from spindle_operator.act import Actor
 from spindle_operator.kafka_executor import KafkaExecutor

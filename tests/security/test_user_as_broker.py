@@ -13,7 +13,7 @@ import pytest
 
 from e2e.cluster.build import ensure_kafka_libs
 from e2e.cluster.debian import ensure_programs
-from spindle.cluster.names import API_VERSION
+from spindle.api.names import API_VERSION
 from spindle_operator import ca
 from tests.kafka.certs import Ca
 from tests.kube.api import Resources

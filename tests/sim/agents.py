@@ -10,10 +10,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from spindle.cluster import names
-from spindle.cluster.view import CORDONED, LOG_DIRS_RATE
-from spindle.disks.signals import DiskVerdict
+from spindle.api import names
 from spindle.disks.starved import NO_PRESSURE, NodePressure
+from spindle.model.disk_verdict import DiskVerdict
+from spindle.model.view import CORDONED, LOG_DIRS_RATE
 from spindle_agent import disk as disks
 from spindle_agent import kube as kubes
 from spindle_agent import node as nodes

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.manifests import backup as backups
 from tests.sim import faults_told
 from tests.sim.api import NAMESPACE, Json

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spindle.cluster import names
-from spindle.reconcile.times import stamp
+from spindle.api import names
+from spindle.model.times import stamp
 from tests.sim.api import NAMESPACE, Json
 from tests.sim.disks import Log
 from tests.sim.kernel import START

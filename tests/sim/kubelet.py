@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from spindle.cluster import names
-from spindle.cluster.layout import METADATA_DISK, Layout
+from spindle.api import names
+from spindle.model.layout import METADATA_DISK, Layout
 from spindle_agent.preflight import handover, look
 from tests.sim import podfiles
 from tests.sim.api import Api, Json, condition

@@ -11,7 +11,7 @@ from typing import Any
 
 import stamina
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.reconcile.plan import plan
 from spindle_agent import disk as agent_disk
 from spindle_agent import heartbeat

@@ -10,7 +10,7 @@ from typing import Any
 from kafka.admin import ACLOperation, ResourceType
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, for_code
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_operator import handlers, kinds, lease, starts
 from spindle_operator import kafka_executor as gates
 from spindle_operator import kube as kubes

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from spindle.cluster import names
+from spindle.api import names
 from tests.sim import faults
 from tests.sim.api import Json
 from tests.sim.variety import SAMPLE, cluster

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from spindle.cluster import names
-from spindle.cluster.layout import METADATA_DISK, Layout
-from spindle.disks import facts
-from spindle.disks.dir_list import NO_LIST
-from spindle.disks.facts import Found
-from spindle.disks.identity import parse_identity, parse_log_dirs, parse_meta_properties
+from spindle.api import names
 from spindle.disks.log_end import NO_EPOCH, LogEnd
 from spindle.disks.strays import Copy
+from spindle.model import disk_facts
+from spindle.model.dir_list import NO_LIST
+from spindle.model.disk_facts import Found
+from spindle.model.disk_identity import parse_identity, parse_log_dirs, parse_meta_properties
+from spindle.model.layout import METADATA_DISK, Layout
 from spindle_agent.preflight import handover, inputs, look, prepare
 from spindle_agent.preflight import main as preflight
 from tests.sim.disks import FileSystem
@@ -233,11 +233,13 @@ def found(fs: FileSystem | None) -> Found:
     )
 
 
-def _look_at_all(layout: Layout, disks: list[facts.Expected], *, probe: bool, **_: Any) -> dict[str, Found]:
+def _look_at_all(
+    layout: Layout, disks: list[disk_facts.Expected], *, probe: bool, **_: Any
+) -> dict[str, Found]:
     return {
         disk.disk: found(PodFiles.current.disks.get(layout.mount(disk.disk)))
         for disk in disks
-        if disk.mode != facts.PLACEHOLDER
+        if disk.mode != disk_facts.PLACEHOLDER
     }
 
 
@@ -269,7 +271,7 @@ def _copy(layout: Layout, disk: str, folder: str) -> Copy:
     return Copy(folder, disk, dir_used=fs.used_at, written=log.written_at, size=log.bytes, end=end)
 
 
-def _hand_over(layout: Layout, node: inputs.Node, disks: list[facts.Expected]) -> None:
+def _hand_over(layout: Layout, node: inputs.Node, disks: list[disk_facts.Expected]) -> None:
     dirs = ",".join(layout.log_dir(disk.disk) for disk in disks)
     folder = VPath(layout.handover_dir)
     properties = node.properties.rstrip("\n")
@@ -405,7 +407,7 @@ def checked_start(files: PodFiles) -> str:
     entries = json.loads(files.files.get(f"{names.HANDOVER_DIR}/disks.list", "[]"))
     for mode, mount, _, directory in entries:
         fs = files.disks.get(mount)
-        if mode == facts.PLACEHOLDER:
+        if mode == disk_facts.PLACEHOLDER:
             continue
         if fs is None:
             return f"{mount} is no longer mounted"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from spindle.cluster.agent_access import Request
-from spindle.reconcile.snapshot import Certificate
+from spindle.model.agent_access import Request
+from spindle.model.snapshot import Certificate
 from spindle_operator import ca
 from tests.sim.loop import Clock
 

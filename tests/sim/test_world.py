@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.reconcile.wait_kinds import REASONS
 from tests.reasons import ROOT, reasons
 from tests.sim import fields, life, rules

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spindle.cluster import names
+from spindle.api import names
 from tests.sim.api import NAMESPACE
 
 GIGA = 1_000_000_000

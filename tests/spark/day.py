@@ -1,6 +1,6 @@
 """A day of samples of three brokers, as agents write them: what `tests.unit.balance_samples.skewed` has in Kafka."""
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.samples.codec import encode
 from tests.unit.balance_samples import DISK, GB
 from tests.unit.sample_rows import disks, replicas, sample

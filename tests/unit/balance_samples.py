@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spindle.api import names
 from spindle.balance.picture import BrokerFact, DiskFact, Picture
-from spindle.cluster import names
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 
 GB = 10**9
 DISK = 100 * GB

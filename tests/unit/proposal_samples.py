@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.moves.journal import Move
 
 D0, D1 = names.log_dir("disk0"), names.log_dir("disk1")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.samples.schema import DISKS, REPLICAS, Sample
 
 Row = tuple[str, int, str, int, float | None, bool | None]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
+from spindle.brokers.volume_room import DiskWant, class_of, free_volume, is_static, reachable
 from spindle.manifests.claim_pods import claim_pod
-from spindle.manifests.inputs import ClusterInputs
-from spindle.placement.room import DiskWant, class_of, free_volume, is_static, reachable
+from spindle.model.node_inputs import ClusterInputs
 
 NODE = {"metadata": {"name": "node1", "labels": {"kubernetes.io/hostname": "node1"}}}
 CLASSES = [

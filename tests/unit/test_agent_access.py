@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spindle.cluster import names
-from spindle.cluster.agent_access import CLUSTER, RIGHTS, Request
-from spindle.cluster.rights import Right
-from spindle.disks.agents import Agent
-from spindle.reconcile.actions import AlterUser, CertifyAgents, Delete
+from spindle.api import names
+from spindle.model.actions import AlterUser, CertifyAgents, Delete
+from spindle.model.agent_access import CLUSTER, RIGHTS, Request
+from spindle.model.agents import Agent
+from spindle.model.rights import Right
+from spindle.model.snapshot import AgentCertificates, Certificate, SecretView
 from spindle.reconcile.plan import ReconcilePlan, plan
-from spindle.reconcile.snapshot import AgentCertificates, Certificate, SecretView
 from tests.model.store import START
 from tests.model.world import World
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.names import BALLAST_FILE, IDENTITY_FILE
-from spindle.disks.identity import Identity, render_identity
+from spindle.api.names import BALLAST_FILE, IDENTITY_FILE
+from spindle.model.disk_identity import Identity, render_identity
 from spindle_agent.probing import ballast, worker
 from spindle_agent.probing.messages import Probed, Watch
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from spindle.disks import facts
-from spindle.disks.facts import Found
 from spindle.disks.findings import ProbeSettings
-from spindle.disks.identity import Identity, MetaProperties
 from spindle.disks.signals import Latency
+from spindle.model import disk_facts
+from spindle.model.disk_facts import Found
+from spindle.model.disk_identity import Identity, MetaProperties
 from spindle_agent.disk import Disk, WatchedDisk, coarse
 from spindle_agent.node import slots_of
 from spindle_agent.options import Options, parse
@@ -187,7 +187,7 @@ def test_whose_disk_it_is(found: Found, content: str) -> None:
 
 
 def test_a_blank_disk_in_a_slot_that_waits_for_one_is_well() -> None:
-    slot = replace(SLOT, fs_uuid=None, mode=facts.ABSENT)
+    slot = replace(SLOT, fs_uuid=None, mode=disk_facts.ABSENT)
     blank = replace(OURS, identity=None, meta=None, fs_uuid=NEW_FS)
     told = entry(disk(blank, slot))
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from spindle.disks.facts import Found
 from spindle.disks.findings import ProbeSettings
-from spindle.disks.identity import Identity, MetaProperties
+from spindle.model.disk_facts import Found
+from spindle.model.disk_identity import Identity, MetaProperties
 from spindle_agent.broker.client import LogDir
 from spindle_agent.broker.connection import Access, BrokerConnection, BrokerError
 from spindle_agent.broker.session import BrokerSession

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spindle.disks.identity import Identity, render_identity, render_meta_properties
+from spindle.model.disk_identity import Identity, render_identity, render_meta_properties
 from spindle_agent.probing import pool as pools
 from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import (

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from spindle.api.broker import ObservedDisk
-from spindle.disks.facts import Found
-from spindle.disks.identity import Identity, MetaProperties, render_identity
+from spindle.model.disk_facts import Found
+from spindle.model.disk_identity import Identity, MetaProperties, render_identity
 from spindle.scrub.catalog import Segment, file_name
 from spindle.scrub.confirmation import SegmentPlace, SegmentProblem
 from spindle.scrub.schedule import Run, checked_at

@@ -12,8 +12,8 @@ import pytest
 
 from spindle.api.broker import DiskForecast
 from spindle.api.policy import Thresholds
-from spindle.disks.identity import Identity, render_identity
 from spindle.forecast.history import HOUR, History
+from spindle.model.disk_identity import Identity, render_identity
 from spindle_agent.broker.client import Copy, LogDir
 from spindle_agent.moves.progress import Move, Progress, State
 from spindle_agent.probing.fork_server import ForkServer

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.layout import Layout
-from spindle.disks.facts import Expected, Found
-from spindle.disks.identity import (
+from spindle.api import names
+from spindle.model.disk_facts import Expected, Found
+from spindle.model.disk_identity import (
     META_PROPERTIES,
     Identity,
     MetaProperties,
     render_identity,
     render_meta_properties,
 )
+from spindle.model.layout import Layout
 from spindle_agent import volume
 from spindle_agent.preflight import prepare
 from spindle_agent.preflight.look import PROBE_FILE, look_at

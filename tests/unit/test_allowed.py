@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.allowed import Allowed, forbidden_settings, providers_in_use, read
-from spindle.manifests.spec_allowed import SharedObject
+from spindle.api import names
+from spindle.model.allowed import Allowed, forbidden_settings, providers_in_use, read
+from spindle.model.spec_findings import SharedObject
 from tests.model.world import World
 
 FILE_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"

@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 
 from spindle.api.common import RULES, ApiModel, hint, rule, rules
 from spindle.api.crd import KINDS, CustomResource, crd, schema_of, structural
-from spindle.cluster.owned import OWNED, owned
+from spindle.api.owned import OWNED, owned
 from tools.generate import stale
 
 Schema = dict[str, Any]

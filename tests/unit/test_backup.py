@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.manifests.backup import (
     backup,
     not_retained,

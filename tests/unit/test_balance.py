@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spindle.api import names
 from spindle.api.rebalance import MAX_MOVES, Lead, ProposedMove
 from spindle.balance import propose as proposing
 from spindle.balance.history import DiskOutlook, ReplicaHistory, rounded, with_history
 from spindle.balance.picture import BrokerFact, Picture, RecordError, is_open
 from spindle.balance.propose import BALANCED, NO_PLAN, PROPOSED, UNDER_WAY, Result, propose
 from spindle.balance.reading import read
-from spindle.cluster import names
-from spindle.placement.snapshot import DirState
+from spindle.planner.snapshot import DirState
 from tests.unit.balance_samples import DISK, GB, picture, skewed
 
 D0, D1 = names.log_dir("disk0"), names.log_dir("disk1")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.view import CORDONED, LOG_DIRS_RATE, Broker, KafkaView, LogDir
+from spindle.model.view import CORDONED, LOG_DIRS_RATE, Broker, KafkaView, LogDir
 from spindle.moves import between_dirs
 from spindle.moves.execute import cleanup, execute
 from spindle.moves.intents import ConfigureIntent

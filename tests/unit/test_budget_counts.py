@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.view import Broker, KafkaView, Partition
-from spindle.reconcile.actions import SetPodCondition
+from spindle.api import names
+from spindle.model.actions import SetPodCondition
+from spindle.model.state import read_state
+from spindle.model.unavailable import counted_brokers
+from spindle.model.view import Broker, KafkaView, Partition
 from spindle.reconcile.plan import plan
-from spindle.reconcile.state import read_state
-from spindle.reconcile.steps.services import counted_brokers
 from tests.model.store import ConflictError
 from tests.model.world import World
 from tests.unit.test_drains import close, drain, two_per_zone

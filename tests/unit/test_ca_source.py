@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
-from spindle.reconcile.actions import IssueCa, TurnCa
-from spindle.reconcile.snapshot import CaSource, Certificate
+from spindle.model.actions import IssueCa, TurnCa
+from spindle.model.snapshot import CaSource, Certificate
 from spindle_operator import ca
 from spindle_operator.ca_source import read
 from tests.model.world import YEARS, World

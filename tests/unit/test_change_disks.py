@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.actions import Apply, Evict, Patch
+from spindle.api import names
+from spindle.model.actions import Apply, Evict, Patch
 from tests.model.checked import Checked
 from tests.model.kafka import CAPACITY, SIZE, path_of
 from tests.unit.test_healing_plan import events, reasons, until

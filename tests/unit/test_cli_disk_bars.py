@@ -7,7 +7,7 @@ from typing import Any, Self
 import pytest
 from rich.console import Console
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_cli import disk_bars, kafka_client
 from spindle_cli.kafka_client import Access, ClientError, DirView
 

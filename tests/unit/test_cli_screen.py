@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
+from spindle.api.printable import REPLACEMENT, printable, printables
 from spindle.api.rebalance import KafkaRebalance
-from spindle.printable import REPLACEMENT, printable, printables
 from spindle_cli import disk_bars, following, helper_pod, main, screen, terminal, topics
 from spindle_cli.kafka_client import ENV_CREDENTIALS, ClientError, DirView, PartitionView, TopicView
 from spindle_cli.kube import ClusterView, Kube, KubeError

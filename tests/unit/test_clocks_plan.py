@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.disks import report
-from spindle.disks.agents import Agent, operator_off
-from spindle.disks.facts import Expected, Found, InspectionId
+from spindle.api import names
 from spindle.disks.judge import may_write_identity
-from spindle.reconcile.actions import Delete, Patch
+from spindle.model import inspection
+from spindle.model.actions import Delete, Patch
+from spindle.model.agents import Agent, operator_off
+from spindle.model.disk_facts import Expected, Found, InspectionId
 from spindle.reconcile.plan import ReconcilePlan, plan
 from spindle_agent.preflight.inputs import _clearance
 from tests.model.failing import Failing
@@ -137,7 +137,7 @@ def test_a_look_of_an_earlier_version_is_answered_with_a_time() -> None:
     pod["metadata"]["annotations"].pop(names.ANN_CLEARANCE, None)
     (look,) = [c for c in pod["status"]["initContainerStatuses"] if c["name"] == names.CONTAINER_INSPECT]
     ended = look["state"]["terminated"]
-    ended["message"] = report.render(list(report.parse(ended["message"]).values()))
+    ended["message"] = inspection.render(list(inspection.parse(ended["message"]).values()))
     world.put(pod)
 
     made = plan(world.snapshot(), world.now)
@@ -185,6 +185,6 @@ def test_a_clearance_with_a_time_instead_is_refused_by_a_preflight_that_looked()
 
 def test_the_nonce_is_in_the_report_however_many_disks_there_are() -> None:
     disks = [{"name": f"disk{i}", "state": "blank", "fsUuid": f"{i:032x}"} for i in range(60)]
-    assert report.parse_nonce(report.render(disks, nonce="n" * 32)) == "n" * 32
-    assert report.parse_nonce(report.render(disks)) is None
-    assert report.parse_nonce("nonsense") is None
+    assert inspection.parse_nonce(inspection.render(disks, nonce="n" * 32)) == "n" * 32
+    assert inspection.parse_nonce(inspection.render(disks)) is None
+    assert inspection.parse_nonce("nonsense") is None

@@ -4,16 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.cluster.defaults import Default, Defaults, default_changes
-from spindle.cluster.dynamic_config import (
-    ON_BROKERS,
-    UNCLEAN,
-    ConfigChanges,
-    ConfigValues,
-    config_changes,
-    fixed,
-)
-from spindle.cluster.owned import owned
+from spindle.api.owned import owned
+from spindle.config.defaults import Default, Defaults, default_changes
+from spindle.config.dynamic_config import ON_BROKERS, UNCLEAN, ConfigChanges, config_changes, fixed
+from spindle.model.config_values import ConfigValues
 
 KEY = "log.retention.ms"
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.view import Partition
-from spindle.cluster.waiting import Waiting
+from spindle.model.times import stamp
+from spindle.model.view import Partition
+from spindle.model.waiting import Waiting
 from spindle.reconcile import wait_kinds
 from spindle.reconcile.plan import plan
-from spindle.reconcile.times import stamp
 from spindle.reconcile.wait_kinds import WaitKind, kind_of
 from tests.model.dynamic_config import crash
 from tests.model.quorate import QuorateWorld

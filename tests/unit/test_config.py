@@ -2,15 +2,15 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.cluster.config import (
+from spindle.config.server_properties import (
     NodeConfig,
     broker_properties,
     controller_properties,
     heap_bytes,
     node_config,
-    release_version,
     render,
 )
+from spindle.model.versions import release_version
 
 NODE = NodeConfig(
     node_id=0, host="b0.example", controllers={9000: "c0.example", 9001: "c1.example"}, brokers=3

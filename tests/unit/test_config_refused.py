@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.actions import Action, Apply, Create, Delete, Evict, Tune
-from spindle.reconcile.dynamic_config_record import ANN_DYNAMIC_CONFIG
+from spindle.api import names
+from spindle.config.dynamic_config_record import ANN_DYNAMIC_CONFIG
+from spindle.model.actions import Action, Apply, Create, Delete, Evict, Tune
 from tests.model.dynamic_config import ConfiguredWorld
 from tests.model.world import World
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.actions import Delete, RemoveVoter
-from spindle.reconcile.times import stamp
+from spindle.api import names
+from spindle.model.actions import Delete, RemoveVoter
+from spindle.model.times import stamp
 from tests.model.quorate import QuorateWorld
 
 A, B, C, D, E = 9000, 9001, 9002, 9003, 9004

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.crash_cause import cause_in_log, crash_cause
+from spindle.api import names
+from spindle.rollout.crash_cause import cause_in_log, crash_cause
 
 _TRACE = """\
 [2025-01-01 00:00:01,000] INFO Starting controller (kafka.server.ControllerServer)

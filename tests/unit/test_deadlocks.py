@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from spindle.cluster.view import KafkaView, Partition
+from spindle.evacuation.deadlock import deadlock, word_for
+from spindle.model.actions import Evict
+from spindle.model.blockers import Blocker
+from spindle.model.restart_safety import RestartSafety
+from spindle.model.view import KafkaView, Partition
 from spindle.moves.execute import execute
 from spindle.moves.journal import DroppedReplica, Journal, Move
 from spindle.moves.limits import Limits
 from spindle.moves.missing_replicas import meant, taken_over
-from spindle.reconcile.actions import Evict
-from spindle.rolling import RestartSafety
-from spindle.rolling.deadlock import Blocker, deadlock, word_for
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
 from tests.model.store import ConflictError

@@ -13,9 +13,8 @@ from e2e.demo import balance, filler, picture
 from e2e.demo.balance import GROWN, Balance
 from e2e.demo.demo import BORN, OPTIONS, SAMPLE, Demo
 from e2e.demo.show import ROOT, DemoError, Show
-from spindle.api import quantity
+from spindle.api import names, quantity
 from spindle.api.cluster import KafkaCluster
-from spindle.cluster import names
 from tests.unit.proposal_samples import D0, D1, HASH, move, rebalance
 
 MOVES = (move(0, (0, D0), (3, D1), size=480_000_000), move(1, (1, D0), (1, D1), size=40_000_000))

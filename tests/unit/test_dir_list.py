@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from spindle.cluster import names
-from spindle.cluster.layout import Layout
-from spindle.disks import report
-from spindle.disks.dir_list import NO_LIST, DirList, newest, parse_list
-from spindle.disks.facts import PLACEHOLDER, Expected, Found
-from spindle.disks.identity import parse_identity, parse_log_dirs, render_identity
+from spindle.api import names
 from spindle.disks.judge import left_out
+from spindle.model import inspection
+from spindle.model.dir_list import NO_LIST, DirList, newest, parse_list
+from spindle.model.disk_facts import PLACEHOLDER, Expected, Found
+from spindle.model.disk_identity import parse_identity, parse_log_dirs, render_identity
+from spindle.model.layout import Layout
 from spindle_agent.preflight import prepare
 
 ONE = DirList(3, {"disk0": "a"})
@@ -67,8 +67,8 @@ def test_a_broker_does_not_start_without_a_dir_that_its_disks_name() -> None:
 
 
 def test_the_report_carries_it() -> None:
-    text = report.render([{"name": "disk0", "state": "ours"}], TWO)
-    assert report.parse_log_dirs(text) == TWO
-    assert set(report.parse(text)) == {"disk0"}
-    assert not report.parse_log_dirs(report.render([]))
-    assert not report.parse_log_dirs("no report")
+    text = inspection.render([{"name": "disk0", "state": "ours"}], TWO)
+    assert inspection.parse_log_dirs(text) == TWO
+    assert set(inspection.parse(text)) == {"disk0"}
+    assert not inspection.parse_log_dirs(inspection.render([]))
+    assert not inspection.parse_log_dirs("no report")

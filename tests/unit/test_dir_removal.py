@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from spindle.cluster import names
-from spindle.cluster.view import CORDONED
-from spindle.reconcile.actions import Action, Evict
-from spindle.reconcile.claim_annotations import noted
-from spindle.reconcile.dir_removal import unconfirmed
+from spindle.api import names
+from spindle.brokers.claim_annotations import noted
+from spindle.model.actions import Action, Evict
+from spindle.model.dir_removal import unconfirmed
+from spindle.model.view import CORDONED
 from tests.model.checked import Checked
 from tests.model.kafka import Process, path_of
 

@@ -7,17 +7,11 @@ from dataclasses import replace
 import pytest
 
 from spindle.api.broker import CONTENTS, VERDICTS
-from spindle.disks import facts
-from spindle.disks.classify import (
-    FLAPPING,
-    HOLD_SECONDS,
-    DiskTracker,
-    Judged,
-    resume,
-    step,
-)
+from spindle.disks.classify import FLAPPING, HOLD_SECONDS, DiskTracker, Judged, resume, step
 from spindle.disks.findings import RULES, ProbeSettings
-from spindle.disks.signals import DiskVerdict, Latency, Probe, Signals, compare
+from spindle.disks.signals import Latency, Probe, Signals, compare
+from spindle.model import disk_facts
+from spindle.model.disk_verdict import DiskVerdict
 
 F = "0a1b2c3d-0000-4000-8000-00000000000f"
 G = "0a1b2c3d-0000-4000-8000-000000000010"
@@ -31,7 +25,7 @@ GOOD = Signals(
     kafka_error=0,
     capacity_bytes=1000,
     used_bytes=10,
-    content=facts.OURS,
+    content=disk_facts.OURS,
 )
 EIO = replace(GOOD, probe=Probe.error(errno.EIO, "fsync", "Input/output error"))
 FULL = replace(GOOD, probe=Probe.error(errno.ENOSPC, "write"))
@@ -79,7 +73,7 @@ def hangs(since: float, quiet: float | None = 60.0) -> Signals:
 
 def test_words_are_those_of_the_api() -> None:
     assert tuple(DiskVerdict) == VERDICTS
-    assert {facts.OURS, facts.BLANK, facts.FOREIGN, facts.UNKNOWN} == set(CONTENTS)
+    assert {disk_facts.OURS, disk_facts.BLANK, disk_facts.FOREIGN, disk_facts.UNKNOWN} == set(CONTENTS)
 
 
 def test_a_good_disk_is_healthy_from_the_first_round() -> None:
@@ -104,7 +98,7 @@ def test_nothing_is_said_before_something_was_seen() -> None:
         pytest.param(replace(GOOD, mounted=False), ("Missing", "NotMounted"), id="missing"),
         pytest.param(replace(GOOD, fs_uuid=G), ("Swapped", "OtherFileSystem"), id="other-file-system"),
         pytest.param(
-            replace(GOOD, content=facts.FOREIGN, content_reason="it names another cluster"),
+            replace(GOOD, content=disk_facts.FOREIGN, content_reason="it names another cluster"),
             ("Swapped", "ForeignContent"),
             id="foreign",
         ),
@@ -122,13 +116,15 @@ def test_nothing_is_said_before_something_was_seen() -> None:
         ),
         pytest.param(BLIND, ("Healthy", ""), id="nothing-seen"),
         pytest.param(
-            replace(OFFLINE, mode=facts.PLACEHOLDER), ("Healthy", ""), id="offline-by-its-placeholder"
+            replace(OFFLINE, mode=disk_facts.PLACEHOLDER), ("Healthy", ""), id="offline-by-its-placeholder"
         ),
         pytest.param(
-            replace(OFFLINE, content=facts.BLANK, recorded_fs_uuid=None), ("Healthy", ""), id="not-yet-in-use"
+            replace(OFFLINE, content=disk_facts.BLANK, recorded_fs_uuid=None),
+            ("Healthy", ""),
+            id="not-yet-in-use",
         ),
         pytest.param(
-            replace(GOOD, fs_uuid=G, mode=facts.ABSENT, content=facts.BLANK),
+            replace(GOOD, fs_uuid=G, mode=disk_facts.ABSENT, content=disk_facts.BLANK),
             ("Healthy", ""),
             id="new-disk-in-a-slot-that-waits",
         ),

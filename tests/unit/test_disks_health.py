@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from spindle.disks import facts
 from spindle.disks.correlated_failures import limit, may_act_on_failures
 from spindle.disks.health import AGENT, KAFKA, NOBODY, PREFLIGHT, UNKNOWN, AgentReport, Health, health
 from spindle.disks.remedy import MOST_RESTARTS, RecoveryTimers, Remedy, remedy
+from spindle.model import disk_facts
 
 NOW = 10_000.0
 GOOD = AgentReport(verdict="Healthy", since=100.0, content="ours", fs_uuid="u", fresh=True)
@@ -21,7 +21,7 @@ def silent(said: AgentReport) -> AgentReport:
 
 
 def merged(said: AgentReport | None, kafka_error: int | None, **more: Any) -> Health:
-    return health(**{"now": NOW, "mode": facts.ACTIVE, "said": said, "kafka_error": kafka_error, **more})
+    return health(**{"now": NOW, "mode": disk_facts.ACTIVE, "said": said, "kafka_error": kafka_error, **more})
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_preflight_speaks_where_nobody_else_does(state: str, verdict: str, conte
 
 
 def test_kafka_says_nothing_of_a_placeholder() -> None:
-    assert merged(GOOD, 56, mode=facts.PLACEHOLDER).verdict == "Healthy"
-    assert merged(None, 56, mode=facts.PLACEHOLDER).verdict == UNKNOWN
-    assert merged(None, 56, mode=facts.ABSENT).verdict == UNKNOWN
+    assert merged(GOOD, 56, mode=disk_facts.PLACEHOLDER).verdict == "Healthy"
+    assert merged(None, 56, mode=disk_facts.PLACEHOLDER).verdict == UNKNOWN
+    assert merged(None, 56, mode=disk_facts.ABSENT).verdict == UNKNOWN
 
 
 def test_kafkas_word_has_the_age_that_is_on_record() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from spindle.disks.dir_list import NO_LIST
-from spindle.disks.identity import (
+from spindle.model.dir_list import NO_LIST
+from spindle.model.disk_identity import (
     Identity,
     MetaProperties,
     parse_identity,

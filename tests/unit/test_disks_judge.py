@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.disks.facts import ABSENT, ACTIVE, PLACEHOLDER, Clearance, Expected, Found, InspectionId
-from spindle.disks.identity import Identity, MetaProperties
 from spindle.disks.judge import PreflightVerdict, content, judge, may_write_identity, unused
+from spindle.model.disk_facts import ABSENT, ACTIVE, PLACEHOLDER, Clearance, Expected, Found, InspectionId
+from spindle.model.disk_identity import Identity, MetaProperties
 
 F = "0a1b2c3d-0000-4000-8000-00000000000f"
 G = "0a1b2c3d-0000-4000-8000-000000000010"

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.disks import facts
 from spindle.disks.health import Health
 from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, TRIGGERS, DiskFacts, DiskState, initial, step
+from spindle.model import disk_facts
 from tools.disk_life import disk_life_page
 
 S = DiskState
@@ -14,7 +14,7 @@ WELL = Health(verdict="Healthy", since=0.0, fresh=True)
 BAD = Health(verdict="Failed", reason="ProbeError", since=0.0, fresh=True)
 STALE = replace(BAD, fresh=False)
 USED = DiskFacts(health=WELL, online=True, empty=False, out=False)
-OUT = DiskFacts(health=BAD, mode=facts.ABSENT, empty=True, out=True)
+OUT = DiskFacts(health=BAD, mode=disk_facts.ABSENT, empty=True, out=True)
 
 
 def life(state: DiskState, *seen: DiskFacts) -> list[str]:
@@ -40,7 +40,7 @@ def test_a_disk_fails_and_is_replaced() -> None:
         OUT,
         replace(OUT, health=WELL),
         new,
-        replace(new, mode=facts.ACTIVE, new_disk=False),
+        replace(new, mode=disk_facts.ACTIVE, new_disk=False),
         USED,
         replace(USED, backfilled=True),
     ) == [
@@ -56,7 +56,7 @@ def test_a_disk_fails_and_is_replaced() -> None:
 
 def test_a_disk_that_is_well_again_goes_on() -> None:
     failed = replace(USED, health=BAD, online=False)
-    placeholder = replace(failed, mode=facts.PLACEHOLDER, health=WELL)
+    placeholder = replace(failed, mode=disk_facts.PLACEHOLDER, health=WELL)
     assert life(S.ACTIVE, failed, placeholder, USED) == ["DiskFailed", "DiskRecovered", "Active"]
 
 
@@ -76,11 +76,15 @@ def test_what_is_not_sure_changes_nothing(seen: DiskFacts) -> None:
 @pytest.mark.parametrize(
     ("health", "mode", "after"),
     [
-        pytest.param(BAD, facts.ACTIVE, "Failed", id="dead"),
-        pytest.param(replace(BAD, verdict="Missing"), facts.ACTIVE, "Provisioning", id="not-mounted-yet"),
-        pytest.param(replace(BAD, verdict="Swapped"), facts.ACTIVE, "Provisioning", id="not-the-right-one"),
-        pytest.param(replace(BAD, verdict="Missing"), facts.PLACEHOLDER, "Failed", id="taken-out"),
-        pytest.param(STALE, facts.ACTIVE, "Provisioning", id="not-sure"),
+        pytest.param(BAD, disk_facts.ACTIVE, "Failed", id="dead"),
+        pytest.param(
+            replace(BAD, verdict="Missing"), disk_facts.ACTIVE, "Provisioning", id="not-mounted-yet"
+        ),
+        pytest.param(
+            replace(BAD, verdict="Swapped"), disk_facts.ACTIVE, "Provisioning", id="not-the-right-one"
+        ),
+        pytest.param(replace(BAD, verdict="Missing"), disk_facts.PLACEHOLDER, "Failed", id="taken-out"),
+        pytest.param(STALE, disk_facts.ACTIVE, "Provisioning", id="not-sure"),
     ],
 )
 def test_a_new_disk_fails_only_if_it_answers_badly(health: Health, mode: str, after: str) -> None:
@@ -96,7 +100,7 @@ def test_not_emptied_while_that_is_not_allowed() -> None:
     [
         pytest.param(replace(OUT, empty=None), id="not-known-whether-empty"),
         pytest.param(replace(OUT, out=None), id="not-known-whether-out"),
-        pytest.param(replace(OUT, mode=facts.PLACEHOLDER), id="still-owed-a-place"),
+        pytest.param(replace(OUT, mode=disk_facts.PLACEHOLDER), id="still-owed-a-place"),
         pytest.param(replace(OUT, empty=False), id="not-empty"),
     ],
 )
@@ -132,7 +136,7 @@ def test_drained_by_wish_and_taken_back() -> None:
 
 
 def test_an_added_disk_joins_and_is_filled() -> None:
-    waiting = DiskFacts(health=WELL, mode=facts.ABSENT, added=True, empty=True, out=True)
+    waiting = DiskFacts(health=WELL, mode=disk_facts.ABSENT, added=True, empty=True, out=True)
     joined = replace(USED, added=True)
     assert life(S.PROVISIONING, waiting, joined, replace(USED, backfilled=True)) == [
         "BackfillStarted",
@@ -142,10 +146,10 @@ def test_an_added_disk_joins_and_is_filled() -> None:
 
 
 def test_an_added_disk_that_no_pod_has_yet_does_not_fail() -> None:
-    waiting = DiskFacts(health=BAD, mode=facts.ABSENT, added=True, empty=True, out=True)
+    waiting = DiskFacts(health=BAD, mode=disk_facts.ABSENT, added=True, empty=True, out=True)
     assert initial(waiting) is S.PROVISIONING
     assert life(S.PROVISIONING, waiting) == ["Provisioning"]
-    assert life(S.PROVISIONING, replace(waiting, mode=facts.ACTIVE)) == ["DiskFailed", "Failed"]
+    assert life(S.PROVISIONING, replace(waiting, mode=disk_facts.ACTIVE)) == ["DiskFailed", "Failed"]
 
 
 def test_a_disk_that_dies_while_it_is_drained_ends_drained() -> None:
@@ -178,7 +182,7 @@ def test_a_disk_that_leaves_the_spec_is_removed_last() -> None:
         pytest.param(USED, S.ACTIVE, id="in-use"),
         pytest.param(replace(USED, online=False), S.PROVISIONING, id="not-yet"),
         pytest.param(replace(USED, online=None), S.PROVISIONING, id="not-known"),
-        pytest.param(replace(OUT, mode=facts.PLACEHOLDER), S.FAILED, id="placeholder"),
+        pytest.param(replace(OUT, mode=disk_facts.PLACEHOLDER), S.FAILED, id="placeholder"),
         pytest.param(OUT, S.EVACUATED, id="absent"),
         pytest.param(replace(OUT, drain_requested=True), S.DRAINED, id="absent-by-wish"),
     ],

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from spindle.disks.report import LIMIT, parse, parse_log_dirs, parse_nonce, render
+from spindle.model.inspection import LIMIT, parse, parse_log_dirs, parse_nonce, render
 
 
 def entry(index: int, state: str, problem: str | None = None) -> dict[str, object]:

@@ -1,7 +1,7 @@
 import pytest
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
 from spindle.disks.rules import Cleared, may_clear, may_format, may_format_voter
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 
 T0 = ("t", 0)
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.view import Partition
-from spindle.cluster.waiting import Waiting
-from spindle.rolling.drains import Drain, DrainCandidate, next_to_drain
-from spindle.rolling.verdict import RestartVerdict
+from spindle.api import names
+from spindle.model.restart_verdict import RestartVerdict
+from spindle.model.view import Partition
+from spindle.model.waiting import Waiting
+from spindle.rollout.drains import Drain, DrainCandidate, next_to_drain
 from tests.model.store import ConflictError
 from tests.model.world import World
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from spindle.cluster.view import Partition
+from spindle.config.dynamic_config_record import ANN_DYNAMIC_CONFIG, read_record
+from spindle.model.actions import Action, Evict, Tune
+from spindle.model.view import Partition
 from spindle.moves.journal import DroppedReplica, Journal
-from spindle.reconcile.actions import Action, Evict, Tune
-from spindle.reconcile.dynamic_config_record import ANN_DYNAMIC_CONFIG, read_record
 from tests.model.dynamic_config import THREADS, ConfiguredWorld, crash
 
 RETENTION = "log.retention.ms"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.moves import Journal
-from spindle.reconcile.steps.data_loss import ANN_ACCEPTED
+from spindle.api import names
+from spindle.disks.acceptance import ANN_ACCEPTED
+from spindle.moves.journal import Journal
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
 from tests.unit.test_healing_plan import accept_text, cluster, reasons, until, whole

@@ -1,6 +1,6 @@
 """A hung broker is stopped only behind its mark in ``status.takingDown``, which a leader that lost its lease cannot write."""
 
-from spindle.reconcile.actions import Delete, MarkDown
+from spindle.model.actions import Delete, MarkDown
 from tests.unit.test_healing_plan import cluster, until
 
 

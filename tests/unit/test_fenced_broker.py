@@ -2,10 +2,10 @@
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.actions import Evict
-from spindle.reconcile.steps.fenced_broker import PATIENCE
-from spindle.reconcile.times import stamp
+from spindle.api import names
+from spindle.evacuation.fenced_broker import PATIENCE
+from spindle.model.actions import Evict
+from spindle.model.times import stamp
 from tests.model.failing import Failing
 from tests.unit.test_healing_plan import cluster, until, whole
 

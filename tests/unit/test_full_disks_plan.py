@@ -2,7 +2,7 @@
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
 from tests.model.dynamic_config import crash
 from tests.model.world import World
 

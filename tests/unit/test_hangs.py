@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.healing.hang import HangEvidence, confirms, ends, later, moved, parse, render
-from spindle.reconcile.actions import Delete
-from spindle.reconcile.times import stamp
+from spindle.evacuation.hang import HangEvidence, confirms, ends, later, moved, parse, render
+from spindle.model.actions import Delete
+from spindle.model.times import stamp
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 from tests.model.failing import Failing
 from tests.model.store import ConflictError
 from tests.unit.test_healing_plan import cluster, mode_of, reasons, state_of, until, whole

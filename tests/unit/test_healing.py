@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.healing import acceptance
-from spindle.healing.acceptance import Accepted, Loss, accept, digest, lost_with, resolve_losses
-from spindle.healing.disk_slot import SlotContent, SlotObservation, classify_slot, unexpected_disk
-from spindle.healing.drop_replicas import drop_replicas, may_drop_replica
-from spindle.healing.evacuate import evacuate
-from spindle.healing.fence import may_fence, stalls_alone
-from spindle.healing.maintenance import disk_requests
-from spindle.healing.remove_dir import may_remove_dir
-from spindle.healing.replica_index import ReplicaIndex
-from spindle.healing.restore_replicas import place, restore_replicas
+from spindle.disks import acceptance
+from spindle.disks.acceptance import Accepted, Loss, accept, digest, lost_with, resolve_losses
+from spindle.disks.disk_slot import SlotContent, SlotObservation, classify_slot, unexpected_disk
+from spindle.disks.remove_dir import may_remove_dir
+from spindle.evacuation.drop_replicas import drop_replicas, may_drop_replica
+from spindle.evacuation.evacuate import evacuate
+from spindle.evacuation.fence import may_fence, stalls_alone
+from spindle.evacuation.restore_replicas import place, restore_replicas
+from spindle.model.maintenance import disk_requests
+from spindle.model.replica_index import ReplicaIndex
+from spindle.model.requests import RestartRequest
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 from spindle.moves.journal import DroppedReplica, Journal
 from spindle.moves.missing_replicas import meant
-from spindle.reconcile.steps.eviction import RestartRequest
-from spindle.reconcile.steps.healing import restore_pending
+from spindle.reconcile.healing import restore_pending
 
 T = "orders"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spindle.reconcile.actions import Delete, Evict, Reassign
+from spindle.model.actions import Delete, Evict, Reassign
 from spindle.reconcile.plan import ReconcilePlan
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, path_of

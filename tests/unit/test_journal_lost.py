@@ -2,7 +2,7 @@
 
 import contextlib
 
-from spindle.cluster import names
+from spindle.api import names
 from tests.model.failing import Failing
 from tests.unit.test_healing_plan import cluster, reasons, state_of, until, whole
 

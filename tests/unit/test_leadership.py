@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.view import KafkaView, Partition
-from spindle.healing.leadership import move_leadership
-from spindle.healing.replica_index import Key, ReplicaIndex
-from spindle.moves import DroppedReplica, ElectIntent, Journal, LeadershipOverride, Move, ReassignIntent
+from spindle.evacuation.leadership import move_leadership
+from spindle.model.actions import Action, ElectPreferred, Evict
+from spindle.model.actions import Reassign as ReassignAction
+from spindle.model.replica_index import Key, ReplicaIndex
+from spindle.model.view import KafkaView, Partition
+from spindle.moves.intents import ElectIntent, ReassignIntent
+from spindle.moves.journal import DroppedReplica, Journal, LeadershipOverride, Move
 from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.leadership import reconcile_leadership
-from spindle.reconcile.actions import Action, ElectPreferred, Evict
-from spindle.reconcile.actions import Reassign as ReassignAction
 from spindle.reconcile.plan import ReconcilePlan
 from tests.model.failing import Failing
 from tests.model.moving import Kafka, Part

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster import names
-from spindle.cluster.listeners import BrokerListener
+from spindle.listeners.broker_listener import BrokerListener
 from spindle.manifests.services import broker_listener_service
-from spindle.reconcile.actions import Evict, IssueCertificate
+from spindle.model.actions import Evict, IssueCertificate
 from tests.model.world import World
 
 INSIDE = {"name": "inside", "port": 9095, "auth": "scram"}

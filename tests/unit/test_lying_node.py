@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
+from spindle.api.reported_text import LONGEST
 from spindle.reconcile.plan import ReconcilePlan, plan
-from spindle.reported_text import LONGEST
 from tests.model.failing import Failing
 from tests.unit.test_healing_plan import cluster
 

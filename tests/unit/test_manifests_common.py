@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.manifests.common import applied_hash, drifted, labels, owner_reference, with_applied
+from spindle.api import names
+from spindle.manifests.common import applied_hash, drifted, with_applied
+from spindle.model.metadata import labels, owner_reference
 
 CLUSTER = {"metadata": {"name": "demo", "namespace": "kafka", "uid": "u-1"}}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster import names
 from spindle.manifests.cronjob import arguments, cron_job, executor_pod, job_rules, rebalance_objects
 
 CLUSTER = {"metadata": {"name": "demo", "namespace": "kafka", "uid": "u-1"}}

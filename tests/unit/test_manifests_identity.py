@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spindle.manifests.identity import (
+from spindle.model.cluster_identity import (
     ConfiguredVoter,
     IdentityError,
     NodeIdentity,

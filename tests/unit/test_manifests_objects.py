@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.api.broker import KafkaBrokerSpec
-from spindle.cluster import names
 from spindle.manifests import budgets, services
 from spindle.manifests.brokers import kafka_broker
 from spindle.manifests.claims import claim
-from spindle.manifests.identity import ConfiguredVoter
 from spindle.manifests.secrets import secret_metadata
+from spindle.model.cluster_identity import ConfiguredVoter
 
 CLUSTER = {"metadata": {"name": "demo", "namespace": "kafka", "uid": "u-1"}}
 ID = "4L6g3nShT-eMCtK--X86sw"

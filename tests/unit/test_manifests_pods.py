@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.manifests.config_maps import node_config_map
-from spindle.manifests.inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs, Zone
 from spindle.manifests.pods import broker_pod, controller_pod, spec_hash
+from spindle.model.node_inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, VoterInputs, Zone
 
 CLUSTER = ClusterInputs(
     name="demo", namespace="kafka", uid="u", cluster_id="cid", version="4.3.1", spindle_image="spindle:1"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from spindle.manifests.common import drifted
-from spindle.manifests.memo import by_content
+from spindle.model.memo import by_content
 
 
 def test_equal_content_is_computed_once_and_the_memory_is_bounded() -> None:

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.cluster.view import CORDONED, LEADER_RATE, KafkaView
-from spindle.moves import ConfigureIntent, Journal, Limits, SavedConfig, execute
-from spindle.moves.journal import SettingKey, parse, render
+from spindle.model.view import CORDONED, LEADER_RATE, KafkaView
+from spindle.moves import execute
+from spindle.moves.intents import ConfigureIntent
+from spindle.moves.journal import Journal, SavedConfig, SettingKey, parse, render
+from spindle.moves.limits import Limits
 from spindle.moves.settings import gone_dirs
 from tests.model.moving import Dir, Kafka, Node
 

@@ -4,22 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.cluster.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
-from spindle.moves import (
-    ConfigureIntent,
+from spindle.model.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from spindle.moves import execute
+from spindle.moves.backoff import FIRST
+from spindle.moves.execute import cleanup
+from spindle.moves.intents import ConfigureIntent, PlaceReplicasIntent, ReassignIntent
+from spindle.moves.journal import (
+    REPAIR,
     DroppedReplica,
     Journal,
     JournalError,
-    Limits,
     Move,
-    PlaceReplicasIntent,
-    ReassignIntent,
     SavedConfig,
-    cleanup,
-    execute,
+    parse,
+    render,
 )
-from spindle.moves.backoff import FIRST
-from spindle.moves.journal import REPAIR, parse, render
+from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
 from spindle.moves.rate_control import PERIOD, Pressure
 from spindle.moves.signals import MoveSignals

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.view import KafkaView
-from spindle.moves import DroppedReplica, Journal, Move, SavedConfig
-from spindle.moves.journal import parse, render
+from spindle.api import names
+from spindle.model.actions import Create, Patch, PlaceReplicas, Reassign, SetConfigs
+from spindle.model.broker_records import BrokerRecords
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.state import ClusterState, read_state
+from spindle.model.view import KafkaView
+from spindle.moves.carry_out import carry_out, load_journal, reconcile_moves, signals_of
+from spindle.moves.journal import DroppedReplica, Journal, Move, SavedConfig, parse, render
+from spindle.moves.journal_record import reconcile_cleanup
 from spindle.moves.rate_control import Pressure
-from spindle.reconcile.actions import Create, Patch, PlaceReplicas, Reassign, SetConfigs
-from spindle.reconcile.plan_builder import PlanBuilder
-from spindle.reconcile.state import ClusterState, read_state
-from spindle.reconcile.steps.brokers import BrokerRecords
-from spindle.reconcile.steps.journal import reconcile_cleanup
-from spindle.reconcile.steps.moves import MoveRequests, carry_out, load_journal, reconcile_moves, signals_of
+from spindle.moves.requests import MoveRequests
 from tests.model.moving import Dir, Kafka, Node, Part
 from tests.model.world import World
 

@@ -16,9 +16,9 @@ import spindle.proposals.check, spindle.moves.execute, spindle.reconcile.plan
 from spindle.disks.rules import may_clear
 for mutant in MUTANTS:
     install(mutant)
-from spindle.reconcile.steps.disks import may_clear as of_a_step
-from spindle.healing.replica_index import ReplicaIndex
-from spindle.cluster.view import KafkaView
+from spindle.disks.preflight_findings import may_clear as of_a_step
+from spindle.model.replica_index import ReplicaIndex
+from spindle.model.view import KafkaView
 from spindle.disks.rules import Cleared
 recorded = [Cleared("an id", "a volume", "a file system")]
 assert of_a_step("an id", "another volume", "another one", recorded) is None, "known to a step by its own name"
@@ -50,7 +50,7 @@ def test_one_that_is_noticed_is_told_by_whom() -> None:
         "tests.mutants",
         "--json",
         "--one",
-        "disks.dir_list:newest",
+        "model.dir_list:newest",
         "--tests",
         "unit/test_dir_list.py",
     ]

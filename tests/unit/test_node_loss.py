@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
-from spindle.cluster import names
-from spindle.healing.node_loss import OUT_OF_SERVICE
+from spindle.api import names
+from spindle.model.node_loss import OUT_OF_SERVICE
 from tests.model.failing import Failing
 from tests.model.store import ConflictError
 from tests.unit.test_healing_plan import cluster, condition, reasons, state_of, until, whole

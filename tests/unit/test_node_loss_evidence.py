@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spindle.healing.node_loss import (
+from spindle.model.node_loss import (
     OUT_OF_SERVICE,
     NodeLossClaim,
     NodeLossEvidence,

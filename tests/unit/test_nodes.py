@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spindle.placement.nodes import admits, belongs, matches_selector, selected, tolerated, zone
+from spindle.model.nodes import admits, belongs, matches_selector, selected, tolerated, zone
 
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
 

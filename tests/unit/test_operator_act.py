@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from spindle.reconcile.actions import (
+from spindle.model.actions import (
     AddVoter,
     Apply,
     Create,

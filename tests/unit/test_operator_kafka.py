@@ -21,8 +21,8 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsResponse,
 )
 
-from spindle.cluster.answers import read_partition
-from spindle.cluster.view import KafkaView, Voter
+from spindle.model.answers import read_partition
+from spindle.model.view import KafkaView, Voter
 from spindle_operator import kafka_executor as gate_module
 from spindle_operator.answers import directory_text, freshest, read_log_dirs, read_quorum
 from spindle_operator.connection import Access, tls_context

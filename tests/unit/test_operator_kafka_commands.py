@@ -16,7 +16,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from spindle.cluster.view import BROKER_SETTINGS, CORDONED, LEADER_RATE, PRODUCER_RATE
+from spindle.model.view import BROKER_SETTINGS, CORDONED, LEADER_RATE, PRODUCER_RATE
 from spindle_operator import kafka_commands
 from spindle_operator.answers import read_quota, read_settings
 from spindle_operator.connection import Connection

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spindle.reconcile.actions import Apply, Create
+from spindle.model.actions import Apply, Create
 from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator import act as act_module
 from spindle_operator import loop as loop_module

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.view import KafkaView
+from spindle.model.view import KafkaView
 from spindle_agent.broker import keys
 from spindle_operator import ca
 from spindle_operator.agents import AgentMonitor

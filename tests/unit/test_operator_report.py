@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from spindle.reconcile.actions import Apply, Create
+from spindle.model.actions import Apply, Create
 from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator.act import CONFLICT, DONE, REFUSED, Result
 from spindle_operator.kube import ApiError

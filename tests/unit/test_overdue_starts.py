@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from spindle.reconcile.times import stamp
-from spindle.rolling.starts import Start
+from spindle.model.start_progress import Start
+from spindle.model.times import stamp
 from tests.model.dynamic_config import starting
 from tests.model.failing import Failing
 from tests.model.nodes import ended

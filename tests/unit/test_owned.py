@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.actions import Action, Apply, Create, Delete, IssueCa, IssueCertificate, Patch
-from spindle.reconcile.ownership import Owners, ours_only, owners_of
+from spindle.api import names
+from spindle.model.actions import Action, Apply, Create, Delete, IssueCa, IssueCertificate, Patch
+from spindle.model.ownership import Owners, ours_only, owners_of
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.state import ClusterState, read_state
+from spindle.proposals.rebalance_job import reconcile_job
 from spindle.reconcile.plan import plan
-from spindle.reconcile.plan_builder import PlanBuilder
-from spindle.reconcile.state import ClusterState, read_state
-from spindle.reconcile.steps.name_conflicts import leave_alone, regards
-from spindle.reconcile.steps.rebalance_job import reconcile_job
+from spindle.security.name_conflicts import leave_alone, regards
 from tests.model.world import World
 
 LABELS = {names.LABEL_CLUSTER: "demo"}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spindle.placement.assign import assign
-from spindle.placement.racks import PlacementError, alternate, even_counts, move_keeps_racks, rack_of
+from spindle.model.racks import PlacementError, alternate, even_counts, move_keeps_racks, rack_of
+from spindle.planner.assign import assign
 
 SIX = {0: "r1", 1: "r3", 2: "r3", 3: "r2", 4: "r2", 5: "r1"}
 

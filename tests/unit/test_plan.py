@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.dynamic_config import ConfigValues
-from spindle.cluster.view import Partition
+from spindle.api import names
+from spindle.config.dynamic_config_record import ANN_DYNAMIC_CONFIG
+from spindle.disks.broker_disks import EXCLUDED, HUNG, BrokerDisk
 from spindle.disks.health import Health
-from spindle.disks.signals import DiskVerdict
-from spindle.healing.maintenance import NO_REQUEST
-from spindle.reconcile.actions import Action, Apply, Create, Delete, Evict, MarkDown, Tune
-from spindle.reconcile.broker_disks import EXCLUDED, HUNG, BrokerDisk
-from spindle.reconcile.dynamic_config_record import ANN_DYNAMIC_CONFIG
-from spindle.reconcile.steps.healing import _excluded
-from spindle.reconcile.times import stamp
+from spindle.model.actions import Action, Apply, Create, Delete, Evict, MarkDown, Tune
+from spindle.model.config_values import ConfigValues
+from spindle.model.disk_verdict import DiskVerdict
+from spindle.model.maintenance import NO_REQUEST
+from spindle.model.times import stamp
+from spindle.model.view import Partition
+from spindle.reconcile.healing import _excluded
 from tests.model.world import World
 
 

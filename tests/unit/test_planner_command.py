@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.cases import Shape, columns
-from spindle.placement.snapshot import DirState
+from spindle.planner.snapshot import DirState
 from spindle_cli.plan import app
 from spindle_cli.plan_files import read_case
 

@@ -1,10 +1,10 @@
 """Exchanging the log of a move that is planned already: what it settles, and when it is refused."""
 
-from spindle.placement.closing import Closer
-from spindle.placement.exchange import Exchanges
-from spindle.placement.problem import Goals, build_problem
-from spindle.placement.snapshot import PlannerSnapshot
-from spindle.placement.state import MoveReason, PlanState
+from spindle.planner.closing import Closer
+from spindle.planner.exchange import Exchanges
+from spindle.planner.problem import Goals, build_problem
+from spindle.planner.snapshot import PlannerSnapshot
+from spindle.planner.state import MoveReason, PlanState
 from tests.unit.test_planner_plan import cluster
 
 SIZES = (160.0, 100.0, 80.0, 80.0, 80.0, 80.0, 80.0, 45.0)

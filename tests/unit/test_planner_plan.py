@@ -9,13 +9,13 @@ import pytest
 
 from bench.cases import Shape, aged, small
 from bench.check import broken_rules, stranded
-from spindle.placement import planner
-from spindle.placement.bound import bound, solve
-from spindle.placement.explain import explain, explain_partition, human
-from spindle.placement.planner import PlacementPlan, plan
-from spindle.placement.problem import Goals, PlanBudget, build_problem
-from spindle.placement.snapshot import DirState, PlannerSnapshot, build
-from spindle.placement.state import MoveReason, added
+from spindle.planner import planner
+from spindle.planner.bound import bound, solve
+from spindle.planner.explain import explain, explain_partition, human
+from spindle.planner.planner import PlacementPlan, plan
+from spindle.planner.problem import Goals, PlanBudget, build_problem
+from spindle.planner.snapshot import DirState, PlannerSnapshot, build
+from spindle.planner.state import MoveReason, added
 
 
 def cluster(

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from bench.cases import small
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.placement.snapshot import DirState, PlannerSnapshot, SnapshotError, build
-from spindle.placement.sources import from_tables, from_view
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
+from spindle.planner.snapshot import DirState, PlannerSnapshot, SnapshotError, build
+from spindle.planner.sources import from_tables, from_view
 
 
 def tables() -> tuple[dict[str, list[Any]], dict[str, list[Any]], dict[str, list[Any]]]:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from bench.cases import small
-from spindle.placement.problem import Goals, PlanningProblem, build_problem
-from spindle.placement.rounding import short_partitions
-from spindle.placement.state import MoveReason, PlanState
-from spindle.placement.walks import Walks, count_last, in_order, may_fit
+from spindle.planner.problem import Goals, PlanningProblem, build_problem
+from spindle.planner.rounding import short_partitions
+from spindle.planner.state import MoveReason, PlanState
+from spindle.planner.walks import Walks, count_last, in_order, may_fit
 from tests.unit.test_planner_plan import cluster
 
 WIDE = Goals(broker_band=0.35, dir_band=0.60)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.layout import Layout
-from spindle.disks.facts import InspectionId
+from spindle.api import names
+from spindle.model.disk_facts import InspectionId
+from spindle.model.layout import Layout
 from spindle_agent.preflight import main
 from spindle_agent.preflight.filesystem import mount_at
 from spindle_agent.preflight.inputs import (

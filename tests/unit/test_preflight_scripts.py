@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from spindle.cluster.config import render
-from spindle.cluster.layout import Layout
+from spindle.config.server_properties import render
+from spindle.model.layout import Layout
 from spindle_agent.preflight.handover import hand_over
 from spindle_agent.preflight.inputs import Node
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.manifests.preview import EMPTIED, FILLED, NEXT_START, ROLL, RUNNING, STAYS, preview
+from spindle.config.preview import EMPTIED, FILLED, NEXT_START, ROLL, RUNNING, STAYS, preview
 from spindle_cli.kafka_client import ClientError
 from spindle_cli.preview import read, table
 from tests.model.world import quickstart

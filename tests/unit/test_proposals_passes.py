@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.times import stamp
+from spindle.api import names
+from spindle.model.times import stamp
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
 from tests.unit.proposal_samples import HASH

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster.view import KafkaView
+from spindle.model.actions import Delete
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.state import ClusterState, read_state
+from spindle.model.times import stamp
+from spindle.model.view import KafkaView
 from spindle.moves.journal import Journal
-from spindle.reconcile.actions import Delete
-from spindle.reconcile.plan_builder import PlanBuilder
-from spindle.reconcile.state import ClusterState, read_state
-from spindle.reconcile.steps.healing import observe_only
-from spindle.reconcile.steps.moves import MoveRequests
-from spindle.reconcile.steps.proposals import ProposalResult, reconcile_proposals
-from spindle.reconcile.times import stamp
+from spindle.moves.requests import MoveRequests
+from spindle.proposals.reconciler import ProposalResult, reconcile_proposals
+from spindle.reconcile.healing import observe_only
 from tests.model.moving import Dir, Kafka, Node, Part
 from tests.model.world import World
 from tests.unit.proposal_samples import D0, D1, HASH, executing, in_journal, move, rebalance

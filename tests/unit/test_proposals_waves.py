@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.view import KafkaView
+from spindle.model.view import KafkaView
 from spindle.moves.journal import DroppedReplica, Journal, MoveBackoff, PendingCleanup
 from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.limits import Limits

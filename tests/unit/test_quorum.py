@@ -4,10 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from spindle.cluster.view import Quorum, Voter
-from spindle.cluster.waiting import Waiting
-from spindle.quorum.decide import NO_DIRECTORY, Member, next_step
-from spindle.quorum.steps import (
+from spindle.controllers.next_step import NO_DIRECTORY, Member, next_step
+from spindle.controllers.quorum_steps import (
     AddVoterStep,
     AdmitControllers,
     DeleteController,
@@ -16,6 +14,8 @@ from spindle.quorum.steps import (
     RemoveVoterStep,
     Step,
 )
+from spindle.model.view import Quorum, Voter
+from spindle.model.waiting import Waiting
 
 A, B, C, D, E = 9000, 9001, 9002, 9003, 9004
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
+from spindle.model.actions import Reassign
 from spindle.moves.journal import EVACUATE, DroppedReplica, Journal, Move, parse, render
 from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.spread_tracking import MOST, SpreadTracker
 from spindle.moves.spread_violations import SpreadViolation
-from spindle.placement.spread_violations import under_spread_partitions
-from spindle.reconcile.actions import Reassign
+from spindle.moves.under_spread import under_spread_partitions
 from spindle.reconcile.plan import ReconcilePlan
 from tests.model.checked import Checked
 from tests.model.driven import all_in

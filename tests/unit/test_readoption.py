@@ -5,7 +5,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.manifests.backup import backup, restored
 from tests.model.failing import Failing
 from tests.model.kafka import path_of

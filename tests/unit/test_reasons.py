@@ -3,11 +3,12 @@
 import ast
 from pathlib import Path
 
+from spindle.model.actions import Action
+from spindle.model.bounds import UsageLevel
 from spindle.proposals.proposal import ProposalPhase
-from spindle.reasons import DISK_STATES, SECTIONS, all_reasons, find, page_of
-from spindle.reconcile.actions import Action
+from spindle.reasons import SECTIONS, all_reasons, find, page_of
+from spindle.reasons.disk_states import DISK_STATES
 from spindle.reconcile.wait_kinds import REASONS, WaitKind
-from spindle.thresholds.bounds import UsageLevel
 from spindle_rebalance import errors
 from tests import reasons
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.reassigned import how_to_cancel, never_in_sync
-from spindle.cluster.view import KafkaView, Partition
-from spindle.healing.drop_replicas import may_drop_replica
-from spindle.healing.replica_index import ReplicaIndex
+from spindle.evacuation.drop_replicas import may_drop_replica
+from spindle.model.reassigned import how_to_cancel, never_in_sync
+from spindle.model.replica_index import ReplicaIndex
+from spindle.model.view import KafkaView, Partition
 from spindle.moves.execute import execute
 from spindle.moves.journal import Journal
 from tests.unit.test_moves_execute import D0, D1, LIMITS, MOVE, T, kafka

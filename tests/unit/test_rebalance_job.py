@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle.manifests.common import with_applied
 from spindle.manifests.cronjob import rebalance_objects, report_map
-from spindle.reconcile.actions import Apply, Delete, GrantRebalance, Patch
-from spindle.reconcile.plan_builder import PlanBuilder
-from spindle.reconcile.state import ClusterState, read_state
-from spindle.reconcile.steps.rebalance_job import reconcile_job, runs_row, withdraw_job
-from spindle.reconcile.steps.security import reconcile_rebalance
+from spindle.model.actions import Apply, Delete, GrantRebalance, Patch
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.state import ClusterState, read_state
+from spindle.proposals.rebalance_job import reconcile_job, runs_row, withdraw_job
+from spindle.security.secrets import reconcile_rebalance
 from tests.model.world import World
 
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster import names
 from spindle.manifests.cronjob import arguments, cron_job, executor_pod
 from spindle_rebalance import engine, executor, options
 from spindle_rebalance.errors import RunError

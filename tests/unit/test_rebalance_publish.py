@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.api.rebalance import KafkaRebalance
 from spindle.balance.history import ReplicaHistory
 from spindle.balance.propose import NewProposal, propose
 from spindle.balance.reading import read
-from spindle.cluster import names
 from spindle_cli import rebalance_report
 from spindle_cli.kube import KubeError, NotFoundError
 from spindle_rebalance import publish

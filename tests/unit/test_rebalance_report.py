@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from spindle.api import names
 from spindle.balance.picture import Picture
-from spindle.cluster import names
 from spindle_rebalance import plan, report, report_charts
 from spindle_rebalance.findings import (
     REPLICAS,

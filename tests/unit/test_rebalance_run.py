@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from spindle.api import names
 from spindle.balance.picture import Picture
-from spindle.cluster import names
 from spindle_rebalance import look, options
 from spindle_rebalance.errors import RunError
 from spindle_rebalance.findings import REPLICAS, DiskFinding, Findings, ReadReport

@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.healing.acceptance import Accepted, render
-from spindle.reconcile.broker_disks import broker_disks
-from spindle.reconcile.plan_builder import PlanBuilder
-from spindle.reconcile.state import ClusterState, read_state
-from spindle.reconcile.steps.data_loss import ANN_ACCEPTED
-from spindle.reconcile.steps.disks import _was_on
-from spindle.reconcile.steps.evacuation import closed_dirs
-from spindle.reconcile.steps.healing import observe_only
+from spindle.api import names
+from spindle.disks.acceptance import ANN_ACCEPTED, Accepted, render
+from spindle.disks.broker_disks import broker_disks
+from spindle.disks.preflight_findings import _was_on
+from spindle.evacuation.requests import closed_dirs
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.state import ClusterState, read_state
+from spindle.reconcile.healing import observe_only
 from tests.model.world import World
 
 PATH = names.log_dir("disk0")

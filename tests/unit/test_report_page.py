@@ -8,8 +8,8 @@ import pytest
 
 from spindle.balance import reading
 from spindle.balance.picture import Picture
-from spindle.placement.planner import PlacementPlan, plan
-from spindle.placement.problem import Goals, PlanBudget
+from spindle.planner.planner import PlacementPlan, plan
+from spindle.planner.problem import Goals, PlanBudget
 from spindle.report import charts, page
 from tests.unit.balance_samples import picture, skewed
 from tests.unit.test_rebalance_report import findings

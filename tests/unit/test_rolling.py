@@ -5,14 +5,9 @@ from collections.abc import Container
 
 import pytest
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
-from spindle.rolling import (
-    RestartSafety,
-    controller_in_sync,
-    controller_may_go_down,
-    in_sync,
-    may_go_down,
-)
+from spindle.model.restart_safety import RestartSafety, in_sync, may_go_down
+from spindle.model.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
+from spindle.rollout.controllers import controller_in_sync, controller_may_go_down
 
 
 def partition(

@@ -2,8 +2,9 @@
 
 import pytest
 
-from spindle.cluster.waiting import Waiting
-from spindle.rolling import RestartVerdict, RolloutMember, at_once, next_to_restart
+from spindle.model.restart_verdict import RestartVerdict
+from spindle.model.waiting import Waiting
+from spindle.rollout.rollout_order import RolloutMember, at_once, next_to_restart
 
 NO = RestartVerdict(
     Waiting.refused(rule=2, reason="WouldBeUnderMinIsr", message="no.", unblocked_by="later.")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spindle.placement.room import DiskWant, room
+from spindle.brokers.volume_room import DiskWant, room
 
 STATIC = {"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
 DYNAMIC = {"metadata": {"name": "cloud"}, "provisioner": "ebs.csi.aws.com"}

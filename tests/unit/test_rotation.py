@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.actions import Evict, IssueCertificate, KeepPassword, TurnCa
-from spindle.reconcile.certificates import authority_of, holder, unknown_holders, user_holder
-from spindle.reconcile.state import read_state
-from spindle.reconcile.times import stamp
+from spindle.api import names
+from spindle.model.actions import Evict, IssueCertificate, KeepPassword, TurnCa
+from spindle.model.state import read_state
+from spindle.model.times import stamp
+from spindle.security.certificates import authority_of, holder, unknown_holders, user_holder
 from spindle.security.rotation import Authority, Holder, Pending, RotationPhase, RotationStep, next_step
 from tests.model.world import YEARS, World
 

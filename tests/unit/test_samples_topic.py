@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.api.policy import Rebalance
-from spindle.cluster import names
-from spindle.reconcile.actions import CreateTopic
+from spindle.model.actions import CreateTopic
 from tests.model.failing import Failing
 from tests.unit.test_healing_plan import reasons
 

@@ -6,8 +6,8 @@ from typing import Any, TypeGuard
 
 import pytest
 
-from spindle.cluster import names
-from spindle.reconcile.actions import Action, Apply, Delete, Evict, PlaceReplicas, UnregisterBroker
+from spindle.api import names
+from spindle.model.actions import Action, Apply, Delete, Evict, PlaceReplicas, UnregisterBroker
 from spindle.reconcile.plan import ReconcilePlan
 from tests.model.checked import Checked
 from tests.model.kafka import CAPACITY, path_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.healing.replica_index import ReplicaIndex
+from spindle.model.replica_index import ReplicaIndex
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 from spindle.scaling.choose import ScaleInCandidate, choose_brokers
 from spindle.scaling.rules import may_begin, may_go
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.healing.repair import repair
-from spindle.healing.replica_index import ReplicaIndex
+from spindle.evacuation.repair import repair
+from spindle.model.actions import Patch, Reassign
+from spindle.model.replica_index import ReplicaIndex
+from spindle.model.state import read_state
+from spindle.model.times import stamp
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 from spindle.moves.journal import REPAIR, DroppedReplica, Journal
-from spindle.reconcile.actions import Patch, Reassign
-from spindle.reconcile.state import read_state
-from spindle.reconcile.steps.journal import read_journal, write_journal
-from spindle.reconcile.steps.scrubbing import ANN_REPAIRED
-from spindle.reconcile.times import stamp
+from spindle.moves.journal_record import read_journal, write_journal
+from spindle.scrub.scrubbing import ANN_REPAIRED
 from tests.model.failing import Failing
 from tests.unit.test_healing_plan import cluster as plain
 from tests.unit.test_healing_plan import reasons, until

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster.config import broker_settings, node_config
-from spindle.cluster.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER
-from spindle.cluster.owned import OWNED, owned
-from spindle.cluster.setting_values import wrong_value
-from spindle.cluster.settings import known
-from spindle.cluster.settings_check import problems
-from spindle.cluster.versions import SUPPORTED
-from spindle.manifests.spec_settings import refused_settings
+from spindle.api.owned import OWNED, owned
+from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER
+from spindle.config.server_properties import broker_settings, node_config
+from spindle.config.setting_values import wrong_value
+from spindle.config.settings import known
+from spindle.config.settings_check import problems
+from spindle.config.spec_settings import refused_settings
+from spindle.model.versions import SUPPORTED
 from spindle_cli.main import app
 from tests.model.world import quickstart
 

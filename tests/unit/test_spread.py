@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spindle.placement.spread import Placed, Topology, rack_status, spread
+from spindle.brokers.zone_spread import Placed, Topology, rack_status, spread
 
 ZONE = "topology.kubernetes.io/zone"
 

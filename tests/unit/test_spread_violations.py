@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster.view import Broker, KafkaView, Partition
-from spindle.placement.spread_violations import under_spread_partitions
+from spindle.model.view import Broker, KafkaView, Partition
+from spindle.moves.under_spread import under_spread_partitions
 
 
 def view(racks: str, *partitions: tuple[int, ...], down: tuple[int, ...] = (), **more: Any) -> KafkaView:

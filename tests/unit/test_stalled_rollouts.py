@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.view import KafkaView, Partition
-from spindle.reconcile.actions import Action, Evict
+from spindle.api import names
+from spindle.model.actions import Action, Evict
+from spindle.model.start_progress import Start
+from spindle.model.times import stamp
+from spindle.model.view import KafkaView, Partition
 from spindle.reconcile.plan import plan
-from spindle.reconcile.times import stamp
-from spindle.rolling.starts import Start
 from tests.model.dynamic_config import crash, starting
 from tests.model.world import World
 

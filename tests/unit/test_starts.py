@@ -2,10 +2,10 @@
 
 import pytest
 
-from spindle.reconcile.actions import Evict
-from spindle.reconcile.steps.starts import unfinished
-from spindle.reconcile.times import stamp
-from spindle.rolling.starts import Start, grace_seconds, read_start, seconds_left
+from spindle.model.actions import Evict
+from spindle.model.start_progress import Start, grace_seconds, read_start, seconds_left
+from spindle.model.times import stamp
+from spindle.rollout.starts import unfinished
 from tests.model.dynamic_config import starting
 from tests.model.world import World
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.api.cluster import KafkaCluster
-from spindle.cluster import names
-from spindle.cluster.view import KafkaView
-from spindle.manifests.identity import DYNAMIC, STATIC
-from spindle.reconcile.actions import Evict, RaiseFeatures
+from spindle.model.actions import Evict, RaiseFeatures
+from spindle.model.cluster_identity import DYNAMIC, STATIC
+from spindle.model.view import KafkaView
 from spindle.takeover import manifests, strimzi, volumes
 from spindle.takeover.plan import TakeoverPlan, parse_record, record_name, steps
 from spindle.takeover.strimzi import StrimziCluster

@@ -5,13 +5,13 @@ from types import FunctionType
 
 import pytest
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.healing.after_moves import after_moves
-from spindle.healing.backfill import plan_backfill
-from spindle.healing.replica_index import ReplicaIndex
+from spindle.evacuation.after_moves import after_moves
+from spindle.evacuation.backfill import plan_backfill
+from spindle.model.replica_index import ReplicaIndex
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 from spindle.moves.journal import Move
-from spindle.placement.search import _Search
-from spindle.placement.walks import Walks
+from spindle.planner.search import _Search
+from spindle.planner.walks import Walks
 from spindle.thresholds.drop_for_space import drop_for_space
 from spindle.thresholds.offload import OffloadPlan, plan_offload
 

@@ -3,11 +3,11 @@
 import contextlib
 from typing import Any
 
-from spindle.cluster.view import CORDONED, DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, RETENTION_MS
+from spindle.model.actions import Evict, TrimPartitions
+from spindle.model.requests import RestartRequest
+from spindle.model.view import CORDONED, DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, RETENTION_MS
 from spindle.moves.journal import DroppedReplica, Journal
-from spindle.reconcile.actions import Evict, TrimPartitions
-from spindle.reconcile.steps.eviction import RestartRequest
-from spindle.reconcile.steps.healing import restore_pending
+from spindle.reconcile.healing import restore_pending
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, path_of
 from tests.model.store import ConflictError

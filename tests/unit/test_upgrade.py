@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.cluster.versions import may_change
-from spindle.cluster.view import KafkaView
-from spindle.reconcile.actions import Evict, RaiseFeatures
+from spindle.model.actions import Evict, RaiseFeatures
+from spindle.model.versions import may_change
+from spindle.model.view import KafkaView
 from tests.model.world import World
 
 

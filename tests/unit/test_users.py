@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from spindle.cluster import names
-from spindle.cluster.rights import Right, UserView
-from spindle.reconcile.actions import AlterUser, IssueCertificate, SetPassword, TurnCa
-from spindle.reconcile.steps.server_certificates import like_a_host
-from spindle.reconcile.times import stamp
-from spindle.users.principals import on_record
+from spindle.api import names
+from spindle.model.actions import AlterUser, IssueCertificate, SetPassword, TurnCa
+from spindle.model.rights import Right, UserView
+from spindle.model.times import stamp
+from spindle.security.principal_record import on_record
+from spindle.security.server_certificates import like_a_host
 from spindle.users.wide import OWN, covers_own, wide
 from tests.model.world import World
 

@@ -12,7 +12,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import MetadataRequest
 
-from spindle.cluster.view import CORDONED, LOG_DIRS_RATE
+from spindle.model.view import CORDONED, LOG_DIRS_RATE
 from spindle_agent.broker.connection import BrokerConnection, BrokerError
 
 _DESCRIBE_LOG_DIRS: Final = 4  # a version that Kafka 4.x has and that contains everything needed

@@ -13,7 +13,7 @@ from typing import Any, Final
 from kafka.errors import KafkaError
 from kafka.protocol.parser import KafkaProtocol
 
-from spindle.cluster import names
+from spindle.api import names
 
 _CHUNK: Final = 64 * 1024
 # Bytes of a response. The tenant owns the broker, and a decoded response takes about twenty times its size in the memory that all brokers of the node share.

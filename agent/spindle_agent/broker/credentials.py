@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_agent.broker.keys import AgentKey
 from spindle_agent.kube import ApiError, Kube
 

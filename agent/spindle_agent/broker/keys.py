@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from spindle.cluster import names
+from spindle.api import names
 
 _BEGINS: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
 _PUBLIC: Final = "PUBLIC KEY"

@@ -7,8 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from spindle.cluster.layout import Layout
-from spindle.disks.facts import Expected
+from spindle.model.disk_facts import Expected
+from spindle.model.layout import Layout
 from spindle_agent.preflight.inputs import Node
 
 JMX_JAR: Final = "/opt/spindle/jmx.jar"  # in Spindle's image

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from spindle.cluster import names
-from spindle.cluster.layout import Layout
-from spindle.disks.dir_list import DirList, parse_list
-from spindle.disks.facts import Clearance, Expected, InspectionId
+from spindle.api import names
+from spindle.model.dir_list import DirList, parse_list
+from spindle.model.disk_facts import Clearance, Expected, InspectionId
+from spindle.model.layout import Layout
 
 _NONCE_FILE: Final = "look.nonce"
 _NONCE_BYTES: Final = 16

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from spindle.cluster import names
-from spindle.cluster.layout import Layout
-from spindle.disks import facts
-from spindle.disks.dir_list import NO_LIST
-from spindle.disks.facts import Expected, Found
-from spindle.disks.identity import META_PROPERTIES, parse_identity, parse_log_dirs, parse_meta_properties
+from spindle.api import names
 from spindle.disks.strays import is_replica_folder
+from spindle.model import disk_facts
+from spindle.model.dir_list import NO_LIST
+from spindle.model.disk_facts import Expected, Found
+from spindle.model.disk_identity import META_PROPERTIES, parse_identity, parse_log_dirs, parse_meta_properties
+from spindle.model.layout import Layout
 from spindle_agent import volume
 from spindle_agent.preflight import filesystem
 
@@ -47,7 +47,7 @@ def look_at_all(
         {
             disk.disk: lambda disk=disk: look(layout, disk, reference, probe=probe)  # type: ignore[misc]
             for disk in disks
-            if disk.mode != facts.PLACEHOLDER
+            if disk.mode != disk_facts.PLACEHOLDER
         },
         late=Found(mounted=True, error=f"no answer in {timeout:g} s"),
         timeout=timeout,

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from spindle.cluster.layout import Layout
-from spindle.disks import report
-from spindle.disks.dir_list import NO_LIST, DirList, newest
-from spindle.disks.facts import Expected, Found, InspectionId
-from spindle.disks.identity import Identity
 from spindle.disks.judge import Judgement, PreflightVerdict, judge, left_out, may_write_identity, unused
+from spindle.model import inspection
+from spindle.model.dir_list import NO_LIST, DirList, newest
+from spindle.model.disk_facts import Expected, Found, InspectionId
+from spindle.model.disk_identity import Identity
+from spindle.model.layout import Layout
 from spindle.takeover import volumes
 from spindle_agent.preflight import handover, inputs, look, prepare, takeover
 from spindle_agent.preflight.inputs import Node
@@ -192,9 +192,9 @@ def inspect(layout: Layout) -> int:
     try:
         preflight = _read(layout)
         disks = preflight.look(probe=False)
-        text = report.render([_entry(disk) for disk in disks], preflight.newer(disks), nonce)
+        text = inspection.render([_entry(disk) for disk in disks], preflight.newer(disks), nonce)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        text = report.render([])
+        text = inspection.render([])
         _say(f"the disks could not be inspected: {error!r}")
     _say(text)
     _terminate(text)
@@ -212,7 +212,7 @@ def run(layout: Layout) -> int:
         text = f"preflight failed: {error!r}"
     else:
         _terminate(
-            report.render(
+            inspection.render(
                 [_entry(disk, formatted=disk.expected.disk in preflight.formatted) for disk in disks]
             )
         )
@@ -317,7 +317,7 @@ def _say(text: str) -> None:
 def _terminate(text: str) -> None:
     path = Path(os.environ.get("SPINDLE_TERMINATION_LOG", "/dev/termination-log"))
     try:
-        path.write_bytes(text.encode()[: report.LIMIT])
+        path.write_bytes(text.encode()[: inspection.LIMIT])
     except OSError as error:
         _say(f"writing the termination message failed: {error}")
 

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from spindle.cluster import names
-from spindle.cluster.ids import uuid_from_entropy
-from spindle.cluster.layout import Layout
-from spindle.disks.dir_list import NO_LIST, DirList
-from spindle.disks.facts import Expected, Found
-from spindle.disks.identity import (
+from spindle.api import names
+from spindle.disks.strays import STRAY_SUFFIX, Copy, is_partition_folder, strays
+from spindle.model.dir_list import NO_LIST, DirList
+from spindle.model.disk_facts import Expected, Found
+from spindle.model.disk_identity import (
     META_PROPERTIES,
     Identity,
     parse_identity,
@@ -22,7 +21,8 @@ from spindle.disks.identity import (
     render_identity,
     render_meta_properties,
 )
-from spindle.disks.strays import STRAY_SUFFIX, Copy, is_partition_folder, strays
+from spindle.model.ids import uuid_from_entropy
+from spindle.model.layout import Layout
 from spindle_agent import volume
 from spindle_agent.preflight.log_ends import find_log_end
 from spindle_agent.preflight.look import PENDING_FILE

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spindle.cluster import names
-from spindle.disks.identity import META_PROPERTIES
+from spindle.api import names
+from spindle.model.disk_identity import META_PROPERTIES
 from spindle.takeover import volumes
 from spindle.takeover.volumes import VolumeFinding, VolumeObservation, VolumeOrder, VolumePlace
 from spindle_agent import volume

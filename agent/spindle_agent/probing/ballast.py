@@ -7,7 +7,7 @@ agent decides this on the node, because the operator may be down at that time.
 import os
 from typing import Final
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_agent import volume
 from spindle_agent.probing.messages import Watch
 from spindle_agent.probing.probe import is_ours

@@ -7,9 +7,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from spindle.disks.dir_list import DirList
-from spindle.disks.facts import Found
-from spindle.disks.identity import Identity, MetaProperties
+from spindle.model.dir_list import DirList
+from spindle.model.disk_facts import Found
+from spindle.model.disk_identity import Identity, MetaProperties
 from spindle_agent.scrub.messages import Scrub, Scrubbed
 
 LARGEST: Final = 64 * 1024

@@ -10,8 +10,8 @@ import os
 import time
 from typing import Final
 
-from spindle.cluster import names
-from spindle.disks.identity import parse_identity
+from spindle.api import names
+from spindle.model.disk_identity import parse_identity
 from spindle_agent import volume
 from spindle_agent.preflight.look import PROBE_FILE
 from spindle_agent.probing.messages import Order, Probed, Watch

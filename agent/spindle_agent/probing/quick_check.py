@@ -10,8 +10,8 @@ import stat
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spindle.cluster import names
-from spindle.disks.identity import META_PROPERTIES
+from spindle.api import names
+from spindle.model.disk_identity import META_PROPERTIES
 from spindle_agent import volume
 from spindle_agent.preflight.look import look_at
 from spindle_agent.probing.messages import LARGEST, Inspected, QuickChecked, Watch, encode

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kafka import KafkaProducer
 
-from spindle.cluster import names
+from spindle.api import names
 from spindle_agent.broker.connection import Access, BrokerError
 
 _TIMEOUT: Final = 20.0  # seconds for each step: connect, find the topic, get the records acknowledged

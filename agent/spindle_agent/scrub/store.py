@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from spindle.cluster.names import SCRUB_FILE, SCRUB_FILE_NEW
+from spindle.api.names import SCRUB_FILE, SCRUB_FILE_NEW
 from spindle.scrub.confirmation import SegmentProblem
 from spindle.scrub.schedule import Runs
 from spindle.scrub.state_file import ScrubState, parse, render

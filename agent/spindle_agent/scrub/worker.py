@@ -12,7 +12,7 @@ import socket
 import time
 from typing import Final, NoReturn
 
-from spindle.cluster.names import LOG_SUBDIR
+from spindle.api.names import LOG_SUBDIR
 from spindle.scrub.catalog import Segment, inactive, partition_of
 from spindle.scrub.confirmation import CONFIRM_AFTER, Confirmations, SegmentPlace, SegmentProblem
 from spindle.scrub.rate import Bucket, piece

@@ -10,7 +10,7 @@ import numpy as np
 from spindle.api.policy import LastResortActions, Thresholds
 from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, History
-from spindle.thresholds.bounds import UsageLevel, disk_bounds
+from spindle.model.bounds import UsageLevel, disk_bounds
 
 THRESHOLDS: Final = {
     "warnAt": UsageLevel.WARN,

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 
-from spindle.cluster.names import HISTORY_FILE
+from spindle.api.names import HISTORY_FILE
 from spindle_agent import volume
 from spindle_agent.usage.records import FILE_SIZE, SIZE, Sample, head, offset, pack
 

@@ -29,10 +29,10 @@ from spindle.api.common import (
     rule,
     rules,
 )
+from spindle.api.names import API_VERSION
 from spindle.api.policy import Thresholds
 from spindle.api.scrub import MOST_CORRUPT, BrokerScrub, CorruptSegment, ScrubProgress
-from spindle.cluster.names import API_VERSION
-from spindle.cluster.start_kinds import KINDS
+from spindle.api.start_kinds import KINDS
 
 MOST_DISKS: Final = 64
 MOST_MOVES: Final = 2000

@@ -12,15 +12,9 @@ from spindle.api.cluster_status import (
     Tally,
     WaitingEntry,
 )
-from spindle.api.common import (
-    ApiModel,
-    ObjectMeta,
-    list_map,
-    longest,
-    rule,
-    rules,
-)
+from spindle.api.common import ApiModel, ObjectMeta, list_map, longest, rule, rules
 from spindle.api.listeners import Listener, Listeners, ListenerStatus
+from spindle.api.names import API_VERSION
 from spindle.api.policy import (
     DiskPolicy,
     FreeThresholds,
@@ -34,7 +28,6 @@ from spindle.api.policy import (
 )
 from spindle.api.pools import BrokerPool, Config, Controllers, PoolDisks, Storage
 from spindle.api.security import Security
-from spindle.cluster.names import API_VERSION
 
 __all__ = [
     "BrokerPool",

@@ -1,7 +1,7 @@
 """CEL rules that reject keys in the user's Kafka configuration that Spindle owns."""
 
 from spindle.api.common import rule
-from spindle.cluster.owned import OWNED, Owned
+from spindle.api.owned import OWNED, Owned
 
 
 def _hits(group: Owned) -> str:

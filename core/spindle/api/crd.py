@@ -11,9 +11,9 @@ from typing import Any, Final
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.api.common import HINT, INT_OR_STRING, RULES, ApiModel, rule
+from spindle.api.names import GROUP, VERSION
 from spindle.api.rebalance import KafkaRebalance
 from spindle.api.user import KafkaUser
-from spindle.cluster.names import GROUP, VERSION
 
 Schema = dict[str, Any]
 

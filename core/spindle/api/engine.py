@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from spindle.api import quantity
+from spindle.api import names, quantity
 from spindle.api.common import ApiModel, Name, ResourceRequirements, Size, hint, longest, rule, rules
-from spindle.cluster import names
 
 _FIELD = "[-0-9A-Za-z*/,]+"
 CRON = f"^(@(hourly|daily|weekly|monthly)|{_FIELD}( {_FIELD}){{4}})$"

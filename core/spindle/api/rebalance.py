@@ -21,7 +21,7 @@ from spindle.api.common import (
     rule,
     rules,
 )
-from spindle.cluster.names import API_VERSION
+from spindle.api.names import API_VERSION
 
 MAX_MOVES = 2000
 

@@ -18,7 +18,7 @@ from spindle.api.common import (
     rule,
     rules,
 )
-from spindle.cluster.names import API_VERSION
+from spindle.api.names import API_VERSION
 
 MAX_ACLS = 128
 

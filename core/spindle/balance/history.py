@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from spindle.balance.picture import DirPlace
-from spindle.placement.snapshot import FloatArray, IntArray, PlannerSnapshot
+from spindle.planner.snapshot import FloatArray, IntArray, PlannerSnapshot
 
 _DIGITS: Final = 4
 

@@ -6,12 +6,12 @@ from typing import Any, Final, Self
 
 from pydantic import ValidationError
 
+from spindle.api import names
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.policy import Thresholds
-from spindle.cluster import names
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
-from spindle.healing.maintenance import NO_REQUEST, disk_requests
+from spindle.model.maintenance import NO_REQUEST, disk_requests
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 
 _FORMAT: Final = 1
 _OPEN: Final = frozenset({"Approved", "Executing"})

@@ -22,16 +22,16 @@ from spindle.api.rebalance import (
     ProposalForecast,
     ProposedMove,
 )
+from spindle.api.reported_text import clipped
 from spindle.balance.history import ReplicaHistory, rounded, with_history
 from spindle.balance.picture import Picture
 from spindle.balance.reading import Reading
-from spindle.cluster.waiting import counted
-from spindle.placement.explain import explain, human
-from spindle.placement.planner import PlacementPlan, plan
-from spindle.placement.rounding import short_partitions
-from spindle.placement.snapshot import FloatArray, IntArray, PlannerSnapshot
-from spindle.placement.state import PlanState
-from spindle.reported_text import clipped
+from spindle.model.waiting import counted
+from spindle.planner.explain import explain, human
+from spindle.planner.planner import PlacementPlan, plan
+from spindle.planner.rounding import short_partitions
+from spindle.planner.snapshot import FloatArray, IntArray, PlannerSnapshot
+from spindle.planner.state import PlanState
 
 PROPOSED: Final = "Proposed"
 BALANCED: Final = "Balanced"

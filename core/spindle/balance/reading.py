@@ -13,15 +13,15 @@ from typing import Final
 
 from spindle.api import quantity
 from spindle.balance.picture import DirPlace, Picture, PlaceKey
-from spindle.cluster.view import Broker, KafkaView, LogDir
-from spindle.cluster.waiting import counted, some
 from spindle.disks.lifecycle import DiskState
-from spindle.healing.replica_index import ReplicaIndex, view_for_planning
+from spindle.model.bounds import BY_LABEL, UsageLevel, disk_bounds
+from spindle.model.replica_index import ReplicaIndex, view_for_planning
+from spindle.model.view import Broker, KafkaView, LogDir
+from spindle.model.waiting import counted, some
 from spindle.moves.kafka_index import Incoming, KafkaIndex
-from spindle.placement.problem import Goals, PlanBudget
-from spindle.placement.snapshot import PlannerSnapshot, SnapshotError
-from spindle.placement.sources import from_view
-from spindle.thresholds.bounds import BY_LABEL, UsageLevel, disk_bounds
+from spindle.planner.problem import Goals, PlanBudget
+from spindle.planner.snapshot import PlannerSnapshot, SnapshotError
+from spindle.planner.sources import from_view
 
 _BAD: Final = frozenset({DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED})
 _LEAVING: Final = frozenset({DiskState.DRAINING, DiskState.DRAINED, DiskState.REMOVED})

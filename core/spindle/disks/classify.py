@@ -12,9 +12,10 @@ rounds that show only that something takes long: what is pending may hang, or ma
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from spindle.disks import facts
 from spindle.disks.findings import BY_KAFKA, BY_PROBE, RULES, SUSPECT_LEAVES, Finding, ProbeSettings, find
-from spindle.disks.signals import DiskVerdict, ProbeOutcome, Signals
+from spindle.disks.signals import ProbeOutcome, Signals
+from spindle.model import disk_facts
+from spindle.model.disk_verdict import DiskVerdict
 
 FLAPPING: Final = "Flapping"
 FLAPS: Final = 3  # times that a trigger turns on within the window before it is held
@@ -175,7 +176,7 @@ def _silent(watch: DiskTracker, signals: Signals, finding: Finding | None) -> bo
         (finding.rule is None or not finding.rule.verdict.bad)
         and on is not None
         and on.reason in BY_KAFKA
-        and signals.mode == facts.ACTIVE
+        and signals.mode == disk_facts.ACTIVE
         and signals.kafka_error is None
     )
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from spindle.cluster.waiting import Waiting, counted
+from spindle.model.waiting import Waiting, counted
 
 WINDOW_SECONDS: Final = 600.0
 LEAST: Final = 2  # this many may always go bad

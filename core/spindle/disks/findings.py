@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.cluster.view import STORAGE_ERROR
-from spindle.disks import facts
 from spindle.disks.judge import another_filesystem
-from spindle.disks.signals import DiskVerdict, ProbeOutcome, Signals
+from spindle.disks.signals import ProbeOutcome, Signals
+from spindle.model import disk_facts
+from spindle.model.disk_verdict import DiskVerdict
+from spindle.model.view import STORAGE_ERROR
 
 SUSPECT_LEAVES: Final = 10.0  # seconds that a disk must be healthy before it is no longer Suspect
 _FULL: Final = 0.98
@@ -127,14 +128,14 @@ def find(signals: Signals, now: float, settings: ProbeSettings, awake_since: flo
 def _wrong_disk(signals: Signals) -> Finding | None:
     if signals.mounted is False:
         return Finding("NotMounted", "Nothing is mounted where the disk should be.")
-    if signals.mode == facts.ABSENT:
+    if signals.mode == disk_facts.ABSENT:
         return None  # the disk is waiting for its replacement
     recorded = signals.recorded_fs_uuid
     if another_filesystem(recorded, signals.fs_uuid):
         return Finding(
             "OtherFileSystem", f"File system {signals.fs_uuid} is mounted; the recorded one is {recorded}."
         )
-    if recorded is not None and signals.content == facts.FOREIGN:
+    if recorded is not None and signals.content == disk_facts.FOREIGN:
         return Finding("ForeignContent", _sentence(signals.content_reason or "it is not the recorded disk"))
     return None
 
@@ -183,9 +184,9 @@ def _error(signals: Signals) -> Finding | None:
 
 def _offline(signals: Signals) -> Finding | None:
     """Kafka's report, for an active log dir: a placeholder or a blank disk is offline by design."""
-    if signals.kafka_error != STORAGE_ERROR or signals.mode != facts.ACTIVE:
+    if signals.kafka_error != STORAGE_ERROR or signals.mode != disk_facts.ACTIVE:
         return None
-    if signals.content not in (facts.OURS, facts.UNKNOWN):
+    if signals.content not in (disk_facts.OURS, disk_facts.UNKNOWN):
         return None
     if _no_room(signals):
         return Finding("OfflineFull", "Kafka took the log dir offline; the disk is full.")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from spindle.cluster.view import STORAGE_ERROR
-from spindle.disks import facts
-from spindle.disks.signals import DiskVerdict
+from spindle.model import disk_facts
+from spindle.model.disk_verdict import DiskVerdict
+from spindle.model.view import STORAGE_ERROR
 
 UNKNOWN: Final = "Unknown"
 KAFKA_OFFLINE: Final = "LogDirOffline"
@@ -26,12 +26,12 @@ _OFFLINE: Final = {
 _BACK: Final = "Kafka has the log dir online again; the agent has not reported it yet."
 _GOOD: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT, DiskVerdict.SLOW)
 _BY_PREFLIGHT: Final[Mapping[str, tuple[DiskVerdict, str]]] = {
-    facts.OURS: (DiskVerdict.HEALTHY, ""),
-    facts.BLANK: (DiskVerdict.HEALTHY, ""),
-    facts.FOREIGN: (DiskVerdict.SWAPPED, "ForeignContent"),
-    facts.NOT_MOUNTED: (DiskVerdict.MISSING, "NotMounted"),
-    facts.DEAD: (DiskVerdict.FAILED, "ProbeError"),
-    facts.READONLY: (DiskVerdict.FAILED, "ReadOnly"),
+    disk_facts.OURS: (DiskVerdict.HEALTHY, ""),
+    disk_facts.BLANK: (DiskVerdict.HEALTHY, ""),
+    disk_facts.FOREIGN: (DiskVerdict.SWAPPED, "ForeignContent"),
+    disk_facts.NOT_MOUNTED: (DiskVerdict.MISSING, "NotMounted"),
+    disk_facts.DEAD: (DiskVerdict.FAILED, "ProbeError"),
+    disk_facts.READONLY: (DiskVerdict.FAILED, "ReadOnly"),
 }
 
 
@@ -138,7 +138,7 @@ def health(
         inspected: the disk's entry in preflight's report, while Kafka has not run since; otherwise None.
         bad_since: since when the disk is recorded as bad, in seconds since the epoch; it is the age of Kafka's report.
     """
-    kafka = kafka_error if mode == facts.ACTIVE else None
+    kafka = kafka_error if mode == disk_facts.ACTIVE else None
     made = _merged(now, said, kafka, inspected, now if bad_since is None else bad_since)
     if said is not None and (said.fresh or not inspected):
         return replace(made, content=said.content, fs_uuid=said.fs_uuid)
@@ -209,4 +209,4 @@ def _by_agent(said: AgentReport, *, fresh: bool) -> Health:
 
 def _content(inspected: Mapping[str, Any]) -> str:
     state = str(inspected.get("state"))
-    return state if state in (facts.OURS, facts.BLANK, facts.FOREIGN) else facts.UNKNOWN
+    return state if state in (disk_facts.OURS, disk_facts.BLANK, disk_facts.FOREIGN) else disk_facts.UNKNOWN

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from spindle.disks import facts
-from spindle.disks.dir_list import DirList
-from spindle.disks.facts import Clearance, Expected, Found, InspectionId
-from spindle.disks.identity import Identity, MetaProperties
+from spindle.model import disk_facts
+from spindle.model.dir_list import DirList
+from spindle.model.disk_facts import Clearance, Expected, Found, InspectionId
+from spindle.model.disk_identity import Identity, MetaProperties
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-_CONTENTS: Final = (facts.OURS, facts.BLANK, facts.FOREIGN)
+_CONTENTS: Final = (disk_facts.OURS, disk_facts.BLANK, disk_facts.FOREIGN)
 
 
 class PreflightVerdict(StrEnum):
@@ -49,14 +49,14 @@ class Judgement:
 
 def judge(expected: Expected, found: Found) -> Judgement:
     """Judge one disk by its record and by what was found at its mount point."""
-    if expected.mode == facts.PLACEHOLDER:
-        return Judgement(PreflightVerdict.PLACEHOLDER, facts.IS_PLACEHOLDER)
+    if expected.mode == disk_facts.PLACEHOLDER:
+        return Judgement(PreflightVerdict.PLACEHOLDER, disk_facts.IS_PLACEHOLDER)
     if found.error is not None:
         return _dead(expected, found.error)
     if not found.mounted and not expected.shared_filesystem:
         return Judgement(
             PreflightVerdict.REFUSE,
-            facts.NOT_MOUNTED,
+            disk_facts.NOT_MOUNTED,
             f"{expected.disk} is not mounted: its path is an empty directory on the node's own file system",
             "mount the disk on the node, then delete the pod",
         )
@@ -68,7 +68,7 @@ def judge(expected: Expected, found: Found) -> Judgement:
         return _unwritable(
             expected, found, PreflightVerdict.REFUSE if expected.controller else PreflightVerdict.OFFLINE
         )
-    return Judgement(PreflightVerdict.USE, facts.OURS)
+    return Judgement(PreflightVerdict.USE, disk_facts.OURS)
 
 
 def content(expected: Expected, found: Found) -> Judgement:
@@ -77,10 +77,10 @@ def content(expected: Expected, found: Found) -> Judgement:
     This verdict alone permits no action. The texts for a foreign disk are those of preflight.
     """
     if found.error is not None or (not found.mounted and not expected.shared_filesystem):
-        return Judgement(PreflightVerdict.OFFLINE, facts.UNKNOWN)
-    in_use = replace(expected, mode=facts.ACTIVE)
+        return Judgement(PreflightVerdict.OFFLINE, disk_facts.UNKNOWN)
+    in_use = replace(expected, mode=disk_facts.ACTIVE)
     judgement = judge(in_use, replace(found, readonly=False, writable=True))
-    return judgement if judgement.state in _CONTENTS else replace(judgement, state=facts.UNKNOWN)
+    return judgement if judgement.state in _CONTENTS else replace(judgement, state=disk_facts.UNKNOWN)
 
 
 def may_write_identity(
@@ -111,7 +111,7 @@ def left_out(expected: Iterable[Expected], newer: DirList) -> dict[str, str]:
     does not recreate replicas whose directory id it does not know.
     """
     disks = list(expected)
-    if any(disk.mode == facts.PLACEHOLDER for disk in disks):
+    if any(disk.mode == disk_facts.PLACEHOLDER for disk in disks):
         return {}
     there = {(disk.disk, disk.directory_id) for disk in disks}
     return {name: directory for name, directory in newer.dirs.items() if (name, directory) not in there}
@@ -121,13 +121,13 @@ def _dead(expected: Expected, error: str) -> Judgement:
     if expected.controller:
         return Judgement(
             PreflightVerdict.REFUSE,
-            facts.DEAD,
+            disk_facts.DEAD,
             f"the only disk of controller {expected.node_id} does not answer: {error}",
             "replace the disk; the other controllers continue without this one",
         )
     return Judgement(
         PreflightVerdict.OFFLINE,
-        facts.DEAD,
+        disk_facts.DEAD,
         f"{expected.disk} does not answer: {error}",
         "nothing to do for the start: Kafka runs without the disk",
     )
@@ -142,7 +142,7 @@ def _unwritable(expected: Expected, found: Found, verdict: PreflightVerdict) -> 
         way_out = (
             "give group 1000 write access to the volume's root, or use a volume type that supports fsGroup"
         )
-    return Judgement(verdict, facts.READONLY, reason, way_out)
+    return Judgement(verdict, disk_facts.READONLY, reason, way_out)
 
 
 def _wrong_identity(expected: Expected, found: Found) -> Judgement | None:
@@ -152,7 +152,7 @@ def _wrong_identity(expected: Expected, found: Found) -> Judgement | None:
     """
 
     def foreign(reason: str, way_out: str) -> Judgement:
-        return Judgement(PreflightVerdict.REFUSE, facts.FOREIGN, reason, way_out)
+        return Judgement(PreflightVerdict.REFUSE, disk_facts.FOREIGN, reason, way_out)
 
     if (retired := _retired(expected, found)) is not None:
         return foreign(
@@ -224,7 +224,7 @@ def _without_meta(expected: Expected, found: Found) -> Judgement:
         # Our formats write the identity last, so this disk was in use: it must not be formatted again automatically.
         return Judgement(
             PreflightVerdict.REFUSE,
-            facts.FOREIGN,
+            disk_facts.FOREIGN,
             f"{expected.disk} is ours, but meta.properties is missing in its log dir",
             "restore the file with the recorded directory id, or wipe the disk if its data is not needed",
         )
@@ -236,10 +236,10 @@ def _without_meta(expected: Expected, found: Found) -> Judgement:
     if found.readonly or found.writable is False:
         return _unwritable(expected, found, PreflightVerdict.REFUSE)
     if resumes:
-        return Judgement(PreflightVerdict.RESUME, facts.OURS)
+        return Judgement(PreflightVerdict.RESUME, disk_facts.OURS)
     return Judgement(
         PreflightVerdict.NEEDS_CLEARANCE,
-        facts.BLANK,
+        disk_facts.BLANK,
         f"{expected.disk} is blank",
         "nothing to do: the operator clears it for formatting as soon as no data can be lost by that",
     )
@@ -249,7 +249,7 @@ def _unidentified_data(expected: Expected, names: tuple[str, ...]) -> Judgement:
     shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
     return Judgement(
         PreflightVerdict.REFUSE,
-        facts.FOREIGN,
+        disk_facts.FOREIGN,
         f"{expected.disk} has no identity but contains data ({shown})",
         "wipe the disk if its data is not needed",
     )

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from spindle.disks import facts as known
 from spindle.disks.health import UNKNOWN, Health
-from spindle.disks.signals import DiskVerdict
+from spindle.model import disk_facts as known
+from spindle.model.disk_verdict import DiskVerdict
 
 
 class DiskState(StrEnum):

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.cluster.view import Broker, KafkaView, Partition
-from spindle.cluster.waiting import Waiting, counted, some
+from spindle.model.view import Broker, KafkaView, Partition
+from spindle.model.waiting import Waiting, counted, some
 
 _LAST_COPY: Final = 1
 _ONE_BOOTSTRAP: Final = 13

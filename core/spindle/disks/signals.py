@@ -9,7 +9,7 @@ from enum import StrEnum
 from statistics import median
 from typing import Final
 
-from spindle.disks import facts
+from spindle.model import disk_facts
 
 # A device is far from its peers when a request takes this many times the median of the others, and at least this many
 # milliseconds. To be near again it must fall well below that: the second value of each pair.
@@ -17,25 +17,6 @@ _FAR_FACTOR: Final = (5.0, 2.5)
 _FAR_MS: Final = (50.0, 25.0)
 # When more than this share of devices is far from the others, the node is slow, not the disks.
 _FAR_SHARE: Final = 0.34
-
-
-class DiskVerdict(StrEnum):
-    """Verdict of the probes of a disk."""
-
-    HEALTHY = "Healthy"
-    SUSPECT = "Suspect"  # abnormal; no action yet
-    SLOW = "Slow"
-    FAILED = "Failed"
-    MISSING = "Missing"  # nothing is mounted there
-    SWAPPED = "Swapped"  # another file system is mounted there
-
-    @property
-    def bad(self) -> bool:
-        """Whether the disk cannot serve its replicas."""
-        return self in _BAD
-
-
-_BAD: Final = {DiskVerdict.FAILED, DiskVerdict.MISSING, DiskVerdict.SWAPPED}
 
 
 class ProbeOutcome(StrEnum):
@@ -127,7 +108,7 @@ class Signals:
     """
 
     directory_id: str
-    mode: str = facts.ACTIVE
+    mode: str = disk_facts.ACTIVE
     mounted: bool | None = None
     fs_uuid: str | None = None
     recorded_fs_uuid: str | None = None
@@ -137,14 +118,14 @@ class Signals:
     kafka_error: int | None = None
     capacity_bytes: int | None = None
     used_bytes: int | None = None
-    content: str = facts.UNKNOWN
+    content: str = disk_facts.UNKNOWN
     content_reason: str = ""
     starved: bool = False
 
     @property
     def life(self) -> str:
         """A key that changes when the disk gets a new directory id, or waits for a replacement: history ends there."""
-        return f"{self.directory_id} {'waits' if self.mode == facts.ABSENT else 'stands'}"
+        return f"{self.directory_id} {'waits' if self.mode == disk_facts.ABSENT else 'stands'}"
 
 
 def compare(mean_ms: Mapping[str, float | None], slow: Collection[str] = ()) -> dict[str, Latency]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from spindle.cluster import names
+from spindle.api import names
 
 BackupObject = Mapping[str, Any]
 

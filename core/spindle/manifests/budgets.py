@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spindle.cluster import names
-from spindle.manifests.common import labels, owner_reference
+from spindle.api import names
+from spindle.model.metadata import labels, owner_reference
 
 
 def budget(cluster: Mapping[str, Any], name: str, role: str, min_available: int) -> dict[str, Any]:

@@ -5,10 +5,10 @@ It mounts the claim of a disk to add, ends at once, and is deleted when the clai
 
 from typing import Any, Final
 
-from spindle.cluster import names
-from spindle.manifests.inputs import ClusterInputs
+from spindle.api import names
 from spindle.manifests.metadata import owner
-from spindle.manifests.pods import STANDING_TOLERATIONS
+from spindle.model.node_inputs import ClusterInputs
+from spindle.model.tolerations import STANDING_TOLERATIONS
 
 _NOBODY: Final = 1000
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from spindle.cluster import names
-from spindle.manifests.common import labels
-from spindle.manifests.identity import ConfiguredVoter, voters_text
+from spindle.api import names
+from spindle.model.cluster_identity import ConfiguredVoter, voters_text
+from spindle.model.metadata import labels
 
 
 def claim(

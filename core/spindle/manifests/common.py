@@ -5,9 +5,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spindle.api import quantity
-from spindle.cluster import names
-from spindle.manifests.memo import by_content
+from spindle.api import names, quantity
+from spindle.model.memo import by_content
 
 # Entries of lists are matched by the first of these keys that every entry has and that is unique in the list.
 _MERGE_KEYS: Final = (
@@ -28,44 +27,6 @@ _QUANTITIES: Final = frozenset({"size", "sizeLimit", "storage"})
 _CACHED: Final = 16384
 # Lists of strings to which others may add.
 _SETS: Final = frozenset({"finalizers"})
-
-
-def labels(
-    cluster: str, *, role: str | None = None, node_id: int | None = None, pool: str | None = None
-) -> dict[str, str]:
-    """Labels of an object that belongs to a KafkaCluster.
-
-    Args:
-        cluster: name of the KafkaCluster.
-        role: ``controller`` or ``broker``, if the object belongs to one role.
-        node_id: of the broker or controller to which the object belongs, if it belongs to one.
-        pool: that broker's pool.
-    """
-    result = {
-        "app.kubernetes.io/name": "kafka",
-        "app.kubernetes.io/instance": cluster,
-        names.LABEL_MANAGED_BY: names.MANAGED_BY,
-        names.LABEL_CLUSTER: cluster,
-    }
-    if role is not None:
-        result[names.LABEL_ROLE] = role
-    if node_id is not None:
-        result[names.LABEL_NODE_ID] = str(node_id)
-    if pool is not None:
-        result[names.LABEL_POOL] = pool
-    return result
-
-
-def owner_reference(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """Owner reference to a KafkaCluster as controller: Kubernetes deletes the object with the cluster."""
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": "KafkaCluster",
-        "name": cluster["metadata"]["name"],
-        "uid": cluster["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def applied_hash(obj: Mapping[str, Any]) -> str:

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from spindle.cluster import names
-from spindle.cluster.config import release_version
-from spindle.manifests.inputs import ClusterInputs, NodeInputs, VoterInputs
-from spindle.manifests.memo import by_content
+from spindle.api import names
 from spindle.manifests.metadata import labels, owner, role_of
+from spindle.model.memo import by_content
+from spindle.model.node_inputs import ClusterInputs, NodeInputs, VoterInputs
+from spindle.model.versions import release_version
 
 
 def node_config_map(

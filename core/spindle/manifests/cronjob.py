@@ -7,13 +7,12 @@ budgets, lifetime of a proposal) from the KafkaCluster. Its termination message 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spindle.api import quantity
+from spindle.api import names, quantity
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.common import ResourceRequirements
 from spindle.api.engine import Engine, Rollup
 from spindle.api.policy import Rebalance
-from spindle.cluster import names
-from spindle.manifests.common import labels, owner_reference
+from spindle.model.metadata import labels, owner_reference
 
 _NEVER: Final = "0 0 1 1 *"  # a CronJob needs a schedule, even if it is always suspended
 _START_WITHIN: Final = 600  # seconds after its scheduled time within which a missed run is started

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from spindle.cluster import names
+from spindle.api import names
 
 HEAP: Final = {names.ROLE_BROKER: "1g", names.ROLE_CONTROLLER: "384m"}
 REQUESTS: Final = {

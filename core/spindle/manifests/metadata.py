@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from spindle.cluster import names
-from spindle.manifests.common import labels as labels_of
-from spindle.manifests.common import owner_reference
-from spindle.manifests.inputs import ClusterInputs, NodeInputs
+from spindle.api import names
+from spindle.model.metadata import labels as labels_of
+from spindle.model.metadata import owner_reference
+from spindle.model.node_inputs import ClusterInputs, NodeInputs
 
 
 def role_of(node: NodeInputs) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spindle.cluster import names
-from spindle.manifests.common import labels, owner_reference
+from spindle.api import names
+from spindle.model.metadata import labels, owner_reference
 
 PolicyRule = dict[str, Any]
 

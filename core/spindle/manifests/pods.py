@@ -9,12 +9,13 @@ import hashlib
 import json
 from typing import Any, Final
 
-from spindle.cluster import names
-from spindle.cluster.layout import METADATA_DISK, Layout
+from spindle.api import names
 from spindle.manifests import jvm
-from spindle.manifests.inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs
-from spindle.manifests.memo import by_content
 from spindle.manifests.metadata import labels, owner, role_of
+from spindle.model.layout import METADATA_DISK, Layout
+from spindle.model.memo import by_content
+from spindle.model.node_inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs
+from spindle.model.tolerations import STANDING_TOLERATIONS
 
 # Increment it if a change of this module must reach running pods.
 TEMPLATE: Final = 1
@@ -34,11 +35,6 @@ _NO_PRIVILEGES: Final[dict[str, Any]] = {
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
 }
-# Without these, Kubernetes would evict the brokers of an unreachable zone after five minutes, without a check of min.insync.replicas.
-STANDING_TOLERATIONS: Final[tuple[dict[str, Any], ...]] = tuple(
-    {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute"}
-    for what in ("not-ready", "unreachable")
-)
 
 
 def broker_pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:

@@ -7,9 +7,9 @@ reachable to catch up, and Kafka's clients find the leaders themselves.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from spindle.api import names
 from spindle.api.listeners import Listener
-from spindle.cluster import names
-from spindle.manifests.common import labels, owner_reference
+from spindle.model.metadata import labels, owner_reference
 
 
 def services(cluster: Mapping[str, Any], *, metrics: bool = True) -> tuple[dict[str, Any], ...]:

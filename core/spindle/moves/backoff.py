@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from spindle.cluster.waiting import Waiting, counted
+from spindle.model.waiting import Waiting, counted
 from spindle.moves.journal import Move, MoveBackoff
 from spindle.moves.kafka_index import KafkaIndex
 

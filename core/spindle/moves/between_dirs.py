@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spindle.cluster.view import LOG_DIRS_RATE, KafkaView
+from spindle.model.view import LOG_DIRS_RATE, KafkaView
 from spindle.moves.journal import Journal, SavedConfig, SettingKey
 from spindle.moves.settings import told
 

@@ -5,8 +5,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final, Literal
 
-from spindle.cluster.view import KafkaView, Partition
-from spindle.cluster.waiting import Waiting, counted, some
+from spindle.model.view import KafkaView, Partition
+from spindle.model.waiting import Waiting, counted, some
 from spindle.moves import rules
 from spindle.moves.backoff import MoveBackoffs
 from spindle.moves.budget import MoveBudget

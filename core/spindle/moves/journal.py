@@ -392,3 +392,6 @@ class _Words:
 def by_partition(moves: Iterable[Move]) -> dict[tuple[str, int], Move]:
     """Index by (topic, partition)."""
     return {move.key: move for move in moves}
+
+
+DROP_FOR_SPACE: Final = "shed"

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from spindle.cluster.view import Broker, KafkaView, LogDir, Partition
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
 from spindle.moves.journal import Move
 
 PartitionKey = tuple[str, int]  # topic, partition

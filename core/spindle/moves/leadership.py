@@ -8,8 +8,8 @@ no other client has changed it since. A partition that is being moved is not tou
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from spindle.cluster.view import Partition
-from spindle.cluster.waiting import counted, some
+from spindle.model.view import Partition
+from spindle.model.waiting import counted, some
 from spindle.moves.intents import ElectIntent, Intent, ReassignIntent
 from spindle.moves.journal import LeadershipOverride
 from spindle.moves.kafka_index import KafkaIndex, PartitionKey

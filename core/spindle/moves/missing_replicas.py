@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from spindle.cluster.view import Partition
+from spindle.model.view import Partition
 from spindle.moves.journal import DroppedReplica, Journal
 from spindle.moves.kafka_index import PartitionKey
 

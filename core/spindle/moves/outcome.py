@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from spindle.cluster.waiting import Waiting
+from spindle.model.waiting import Waiting
 from spindle.moves.intents import Intent
 from spindle.moves.journal import Journal, Move
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from spindle.cluster.view import FOLLOWER_RATE, LEADER_RATE
+from spindle.model.view import FOLLOWER_RATE, LEADER_RATE
 from spindle.moves.journal import Journal, Move, SettingKey
 from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.limits import Limits

@@ -7,14 +7,14 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from spindle.cluster.reassigned import how_to_cancel, never_in_sync
-from spindle.cluster.view import LogDir, Partition
-from spindle.cluster.waiting import Waiting, some
+from spindle.model.racks import PlacementError, count_racks, move_keeps_racks, rack_of, wanted_racks
+from spindle.model.reassigned import how_to_cancel, never_in_sync
+from spindle.model.view import LogDir, Partition
+from spindle.model.waiting import Waiting, some
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
 from spindle.moves.limits import Limits
 from spindle.moves.settings import told
-from spindle.placement.racks import PlacementError, count_racks, move_keeps_racks, rack_of, wanted_racks
 
 _NO_EMPTY_REPLICA: Final = 1
 _RACKS: Final = 3

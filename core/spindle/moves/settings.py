@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
-from spindle.cluster.view import (
+from spindle.model.view import (
     CORDONED,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,

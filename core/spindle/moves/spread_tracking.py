@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
+from spindle.model.racks import PlacementError, count_racks, rack_of
 from spindle.moves.journal import EVACUATE, Journal, Move
 from spindle.moves.kafka_index import KafkaIndex, PartitionKey
 from spindle.moves.spread_violations import SpreadViolation
-from spindle.placement.racks import PlacementError, count_racks, rack_of
 
 MOST: Final = 20_000  # entries: they share the journal's room with the moves
 

@@ -7,8 +7,8 @@ can be fetched: holding back moves would not help it, and could prevent space fr
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spindle.cluster.view import Partition
-from spindle.cluster.waiting import Waiting
+from spindle.model.view import Partition
+from spindle.model.waiting import Waiting
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import KafkaIndex
 

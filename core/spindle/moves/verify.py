@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
-from spindle.cluster.view import LogDir, Partition
-from spindle.cluster.waiting import Waiting
+from spindle.model.view import LogDir, Partition
+from spindle.model.waiting import Waiting
 from spindle.moves import rules
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey, present

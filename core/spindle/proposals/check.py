@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from spindle.cluster.view import Partition
-from spindle.cluster.waiting import Waiting
+from spindle.model.view import Partition
+from spindle.model.waiting import Waiting
 from spindle.moves import rules
 from spindle.moves.journal import Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex

@@ -6,7 +6,7 @@ All changes of a proposal's phase are decided here. The execution calls it first
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.cluster.waiting import counted
+from spindle.model.waiting import counted
 from spindle.proposals.proposal import ProposalPhase
 from spindle.proposals.windows import ALWAYS, WindowState
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spindle.cluster.waiting import Waiting
+from spindle.model.waiting import Waiting
 from spindle.moves.journal import Journal, Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey, present
 from spindle.moves.limits import Limits

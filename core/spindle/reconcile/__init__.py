@@ -1,0 +1,1 @@
+"""One pass: `plan.plan` calls the rooms in order and builds the status."""

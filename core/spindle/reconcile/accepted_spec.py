@@ -4,20 +4,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.cluster import names
-from spindle.cluster.config import parsed
-from spindle.cluster.waiting import Waiting
-from spindle.manifests import spec_allowed
-from spindle.manifests.spec_allowed import Ask, not_allowed
-from spindle.manifests.spec_settings import RejectedSettings, refused_settings
-from spindle.reconcile import objects
-from spindle.reconcile.actions import Action, Apply, Create
-from spindle.reconcile.plan_builder import PlanBuilder
-from spindle.reconcile.pools import recorded_pools, recorded_spec
-from spindle.reconcile.snapshot import ClusterSnapshot
-from spindle.reconcile.state import ClusterState
-from spindle.reconcile.steps.upgrade import as_run, version_to_run
+from spindle.config import spec_allowed
+from spindle.config.release import version_to_run
+from spindle.config.server_properties import parsed
+from spindle.config.spec_allowed import Ask, not_allowed
+from spindle.config.spec_settings import refused_settings
+from spindle.model import objects
+from spindle.model.actions import Action, Apply, Create
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.pools import recorded_pools, recorded_spec
+from spindle.model.snapshot import ClusterSnapshot
+from spindle.model.spec_findings import RejectedSettings
+from spindle.model.state import ClusterState
+from spindle.model.waiting import Waiting
+from spindle.rollout.upgrade import as_run
 
 _KEY: Final = 128  # characters of a key; a status takes names of 253, and keys have no limit
 _TEXT: Final = 4096  # characters of the message about one

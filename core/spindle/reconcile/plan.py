@@ -6,12 +6,42 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from spindle.cluster.versions import unsupported
-from spindle.cluster.waiting import Waiting, some
+from spindle.brokers.claims import reconcile_claims
+from spindle.brokers.cluster_identity import reconcile_identity
+from spindle.brokers.pools_record import reconcile_pools
+from spindle.brokers.records import reconcile_brokers, write_records
+from spindle.config.broker_settings import reconcile_dynamic_config
+from spindle.config.config_maps import reconcile_configuration
+from spindle.controllers.membership import reconcile_controllers
+from spindle.controllers.static_quorum import reconcile_static_quorum
+from spindle.disks.agent_health import report_clocks
+from spindle.disks.all_disks_lost import report_all_disks_lost
+from spindle.disks.disk_inventory import DiskInventory
+from spindle.disks.preflight_findings import reconcile_disks
+from spindle.evacuation.data_loss import at_risk
+from spindle.evacuation.fenced_broker import reconcile_fenced_brokers
+from spindle.evacuation.leadership_moves import still_leads
+from spindle.evacuation.node_loss import reconcile_node_loss
+from spindle.evacuation.requests import merge_requests
+from spindle.evacuation.restore_rack_spread import reconcile_rack_spread
+from spindle.listeners.services import reconcile_services
+from spindle.model import objects
+from spindle.model.actions import Apply, Patch
+from spindle.model.broker_records import BrokerRecords
+from spindle.model.condition_rows import as_conditions
+from spindle.model.events import Event, ReconcilePlan
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.requests import RestartRequest
+from spindle.model.snapshot import ClusterSnapshot
+from spindle.model.state import ClusterState, read_state
+from spindle.model.versions import unsupported
+from spindle.model.waiting import Waiting, some
+from spindle.moves.carry_out import carry_out, load_journal, reconcile_moves
 from spindle.moves.journal import Journal
 from spindle.moves.missing_replicas import meant
 from spindle.proposals.proposal import REASON as REBALANCE
-from spindle.reconcile import objects
+from spindle.proposals.rebalance_job import reconcile_job
+from spindle.proposals.reconciler import reconcile_proposals
 from spindle.reconcile.accepted_spec import (
     as_accepted,
     hold_unrecorded,
@@ -19,66 +49,36 @@ from spindle.reconcile.accepted_spec import (
     report_rejected,
     report_tolerated,
 )
-from spindle.reconcile.actions import Apply, Patch
-from spindle.reconcile.condition_rows import as_conditions
-from spindle.reconcile.disk_inventory import DiskInventory
-from spindle.reconcile.events import Event, ReconcilePlan
-from spindle.reconcile.plan_builder import PlanBuilder
-from spindle.reconcile.snapshot import ClusterSnapshot
-from spindle.reconcile.state import ClusterState, read_state
-from spindle.reconcile.steps.add_disks import reconcile_added_disks
-from spindle.reconcile.steps.agent_access import reconcile_agents
-from spindle.reconcile.steps.agent_health import report_clocks
-from spindle.reconcile.steps.all_disks_lost import report_all_disks_lost
-from spindle.reconcile.steps.broker_status import broker_statuses
-from spindle.reconcile.steps.brokers import BrokerRecords, reconcile_brokers, write_records
-from spindle.reconcile.steps.claims import reconcile_claims
-from spindle.reconcile.steps.cluster_identity import reconcile_identity
-from spindle.reconcile.steps.controllers import reconcile_controllers
-from spindle.reconcile.steps.data_loss import at_risk
-from spindle.reconcile.steps.deletion import reconcile_deletion
-from spindle.reconcile.steps.disks import reconcile_disks
-from spindle.reconcile.steps.drains import reconcile_drains
-from spindle.reconcile.steps.dynamic_config import reconcile_dynamic_config
-from spindle.reconcile.steps.evacuation import merge_requests
-from spindle.reconcile.steps.eviction import RestartRequest, reconcile_evictions
-from spindle.reconcile.steps.fenced_broker import reconcile_fenced_brokers
-from spindle.reconcile.steps.former_users import reconcile_former_users
-from spindle.reconcile.steps.healing import (
+from spindle.reconcile.broker_status import broker_statuses
+from spindle.reconcile.deletion import reconcile_deletion
+from spindle.reconcile.healing import (
     HealingResult,
     observe_only,
     reconcile_healing,
     restore_pending,
     to_restart,
 )
-from spindle.reconcile.steps.leadership import still_leads
-from spindle.reconcile.steps.moves import carry_out, load_journal, reconcile_moves
-from spindle.reconcile.steps.name_conflicts import leave_alone
-from spindle.reconcile.steps.node_loss import reconcile_node_loss
-from spindle.reconcile.steps.overdue_starts import report_overdue_starts
-from spindle.reconcile.steps.pods import reconcile_pods
-from spindle.reconcile.steps.problems import report_nodes, report_problems, report_racks
-from spindle.reconcile.steps.proposals import reconcile_proposals
-from spindle.reconcile.steps.rack_spread import reconcile_rack_spread
-from spindle.reconcile.steps.readiness_gates import reconcile_gates
-from spindle.reconcile.steps.readoption import reconcile_readoption
-from spindle.reconcile.steps.rebalance_job import reconcile_job
-from spindle.reconcile.steps.remove_disks import reconcile_removed_disks
-from spindle.reconcile.steps.samples import reconcile_samples
-from spindle.reconcile.steps.scrubbing import reconcile_scrub
-from spindle.reconcile.steps.security import reconcile_admin, reconcile_rebalance, reconcile_security
-from spindle.reconcile.steps.services import (
-    reconcile_configuration,
-    reconcile_policies,
-    reconcile_pools,
-    reconcile_services,
-)
-from spindle.reconcile.steps.static_quorum import reconcile_static_quorum
-from spindle.reconcile.steps.status import cluster_status
-from spindle.reconcile.steps.thresholds import reconcile_thresholds
-from spindle.reconcile.steps.upgrade import reconcile_upgrade
-from spindle.reconcile.steps.users import reconcile_users, unsettled
-from spindle.reconcile.steps.volume_expansion import reconcile_volume_sizes
+from spindle.reconcile.problems import report_nodes, report_problems, report_racks
+from spindle.reconcile.status import cluster_status
+from spindle.rollout.eviction import reconcile_evictions
+from spindle.rollout.overdue_starts import report_overdue_starts
+from spindle.rollout.pods import reconcile_pods
+from spindle.rollout.readiness_gates import reconcile_gates
+from spindle.rollout.upgrade import reconcile_upgrade
+from spindle.rollout.zone_drains import reconcile_drains
+from spindle.samples.topics import reconcile_samples
+from spindle.scrub.scrubbing import reconcile_scrub
+from spindle.security.agent_access import reconcile_agents
+from spindle.security.name_conflicts import leave_alone
+from spindle.security.network_policies import reconcile_policies
+from spindle.security.secrets import reconcile_admin, reconcile_rebalance, reconcile_security
+from spindle.storage.add_disks import reconcile_added_disks
+from spindle.storage.readoption import reconcile_readoption
+from spindle.storage.remove_disks import reconcile_removed_disks
+from spindle.storage.volume_expansion import reconcile_volume_sizes
+from spindle.thresholds.reconciler import reconcile_thresholds
+from spindle.users.former_users import reconcile_former_users
+from spindle.users.reconciler import reconcile_users, unsettled
 
 __all__ = ["Event", "ReconcilePlan", "plan"]
 

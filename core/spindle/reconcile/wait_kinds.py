@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from spindle.cluster.waiting import Waiting
+from spindle.model.waiting import Waiting
 
 
 class WaitKind(StrEnum):

@@ -5,10 +5,10 @@ from html import escape
 
 import numpy as np
 
-from spindle.cluster import names
-from spindle.placement.explain import human
-from spindle.placement.planner import PlacementPlan
-from spindle.placement.snapshot import FloatArray
+from spindle.api import names
+from spindle.planner.explain import human
+from spindle.planner.planner import PlacementPlan
+from spindle.planner.snapshot import FloatArray
 
 WIDTH = 960
 _STEPS = 4  # shades on each side of the band

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from spindle.cluster.waiting import counted
-from spindle.placement.explain import TITLES, explain, human
-from spindle.placement.planner import PlacementPlan
-from spindle.placement.problem import PlanBudget
-from spindle.placement.snapshot import FloatArray
-from spindle.placement.state import MoveReason
+from spindle.model.waiting import counted
+from spindle.planner.explain import TITLES, explain, human
+from spindle.planner.planner import PlacementPlan
+from spindle.planner.problem import PlanBudget
+from spindle.planner.snapshot import FloatArray
+from spindle.planner.state import MoveReason
 from spindle.report import charts
 
 _ROWS: Final = 25  # moves in the table

@@ -7,9 +7,9 @@ refusal that names the obstacle.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from spindle.cluster.view import KafkaView, Partition
-from spindle.cluster.waiting import Waiting, counted, some
-from spindle.healing.replica_index import Key, ReplicaIndex, names_of
+from spindle.model.replica_index import Key, ReplicaIndex, names_of
+from spindle.model.view import KafkaView, Partition
+from spindle.model.waiting import Waiting, counted, some
 
 # Settings that a cluster with fewer brokers could not satisfy: the creation of topics would fail.
 _COPIES: Final = (

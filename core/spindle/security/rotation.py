@@ -16,7 +16,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spindle.cluster.waiting import some
+from spindle.model.waiting import some
 
 
 class RotationPhase(enum.Enum):

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from spindle.cluster import names
-from spindle.disks.dir_list import NO_LIST
+from spindle.api import names
 from spindle.manifests.backup import backup
 from spindle.manifests.claims import claim
-from spindle.manifests.common import labels
-from spindle.manifests.identity import STATIC, ConfiguredVoter
+from spindle.model.cluster_identity import STATIC, ConfiguredVoter
+from spindle.model.dir_list import NO_LIST
+from spindle.model.metadata import labels
 from spindle.takeover import volumes
 from spindle.takeover.plan import DISKS_ROOT, DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, record_name
 

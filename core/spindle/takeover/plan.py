@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from spindle.cluster.waiting import counted
+from spindle.model.waiting import counted
 from spindle.takeover.volumes import VolumeOrder, VolumePlace
 
 DISKS_ROOT = "/disks"  # mount point in the pod that changes the layout of volumes

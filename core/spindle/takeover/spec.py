@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spindle.api import quantity
+from spindle.api import names, quantity
 from spindle.api.listeners import RESERVED
-from spindle.cluster import names
-from spindle.cluster.owned import owned
-from spindle.cluster.waiting import some
+from spindle.api.owned import owned
+from spindle.model.waiting import some
 from spindle.takeover.plan import NodePlan
 
 ZONE: Final = "topology.kubernetes.io/zone"

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spindle.api import quantity
-from spindle.cluster import names
-from spindle.cluster.layout import METADATA_DISK
-from spindle.cluster.versions import unsupported
-from spindle.cluster.waiting import counted, some
+from spindle.api import names, quantity
+from spindle.model.layout import METADATA_DISK
+from spindle.model.versions import unsupported
+from spindle.model.waiting import counted, some
 from spindle.takeover import spec
 from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from spindle.disks.identity import MetaProperties, parse_meta_properties
+from spindle.model.disk_identity import MetaProperties, parse_meta_properties
 
 ENV_ORDER: Final = "SPINDLE_TAKEOVER"  # the order, in the environment of the pod that executes it
 RECORD: Final = "spindle-takeover.json"  # file at the volume's root with its former state

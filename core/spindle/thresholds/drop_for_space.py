@@ -8,12 +8,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.cluster.waiting import Waiting
-from spindle.healing.drop_replicas import may_drop_replica
-from spindle.healing.replica_index import Key, ReplicaIndex
-from spindle.moves.journal import DroppedReplica
+from spindle.evacuation.drop_replicas import may_drop_replica
+from spindle.model.replica_index import Key, ReplicaIndex
+from spindle.model.waiting import Waiting
+from spindle.moves.journal import DROP_FOR_SPACE, DroppedReplica
 
-DROP_FOR_SPACE: Final = "shed"
 _LEAST_COPIES: Final = 2
 
 
@@ -40,7 +39,7 @@ def drop_for_space(
         broker, path: the disk.
         need: bytes to free on it.
         moving: partitions that are being moved; they are not touched.
-        down: see `spindle.healing.drop_replicas.may_drop_replica`.
+        down: see `spindle.evacuation.drop_replicas.may_drop_replica`.
     """
     found = next((d for d in replica_index.dirs(broker) or () if d.path == path and not d.error), None)
     if found is None or need <= 0:

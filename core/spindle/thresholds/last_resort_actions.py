@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.cluster.view import (
+from spindle.model.bounds import UsageLevel
+from spindle.model.view import (
     CLEANUP_POLICY,
     DEFAULT_USERS,
     MAX_MESSAGE_BYTES,
@@ -19,7 +20,6 @@ from spindle.cluster.view import (
     LogDir,
 )
 from spindle.moves.journal import SavedConfig, SettingKey
-from spindle.thresholds.bounds import UsageLevel
 
 # Too small for any record batch, large enough for the markers that end a transaction (78 bytes).
 PRODUCERS_BLOCKED: Final = "100"

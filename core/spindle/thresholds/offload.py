@@ -8,15 +8,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spindle.cluster.view import KafkaView, LogDir
-from spindle.healing.after_moves import after_moves
-from spindle.healing.replica_index import ReplicaIndex, view_for_planning
+from spindle.evacuation.after_moves import after_moves
+from spindle.model.replica_index import ReplicaIndex, view_for_planning
+from spindle.model.view import KafkaView, LogDir
 from spindle.moves.journal import Move
-from spindle.placement.planner import PlacementPlan, plan
-from spindle.placement.problem import Goals
-from spindle.placement.snapshot import SnapshotError
-from spindle.placement.sources import from_view
-from spindle.placement.state import MoveReason
+from spindle.planner.planner import PlacementPlan, plan
+from spindle.planner.problem import Goals
+from spindle.planner.snapshot import SnapshotError
+from spindle.planner.sources import from_view
+from spindle.planner.state import MoveReason
 
 Place = tuple[int, str]  # broker, path
 

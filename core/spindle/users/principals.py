@@ -8,11 +8,10 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from spindle.cluster.rights import Right
+from spindle.model.rights import Right
+from spindle.security.principal_record import GENERATION_MARK, on_record
 
 LONGEST: Final = 64  # maximum length of a certificate's common name (ub-common-name of RFC 5280)
-# Kubernetes names cannot contain it, and brokers derive principals only from common names of letters, digits and the characters . _ -
-GENERATION_MARK: Final = "_"
 # Denied to a former principal. Spindle never allows operations on delegation tokens and on the passwords of other users.
 EVERYTHING: Final = frozenset(
     {
@@ -22,16 +21,6 @@ EVERYTHING: Final = frozenset(
         Right("cluster", "kafka-cluster", "literal", "All", "*"),
     }
 )
-
-
-def on_record(user: Mapping[str, Any]) -> str | None:
-    """The principal in a KafkaUser's status, without ``User:``; None if there is none, or if it cannot belong to this user."""
-    name = str(user["metadata"]["name"])
-    told = str((user.get("status") or {}).get("principal") or "").removeprefix("User:")
-    head, mark, generation = told.rpartition(GENERATION_MARK)
-    if told == name or (mark and head == name and generation.isdecimal()):
-        return told
-    return None
 
 
 def principal_of(user: Mapping[str, Any], former: Collection[str]) -> str:

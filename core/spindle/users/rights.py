@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spindle.api.user import KafkaUserSpec
-from spindle.cluster.rights import Right, UserView
+from spindle.model.rights import Right, UserView
 from spindle.users.wide import covers_own
 
 

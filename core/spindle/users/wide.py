@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from spindle.cluster.rights import Right
+from spindle.model.rights import Right
 
 OWN: Final = "__spindle_"  # prefix of Spindle's internal topics
 # Kafka's internal topics have the same prefix. A user who may delete __consumer_offsets can delete the offsets of all groups.

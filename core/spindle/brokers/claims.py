@@ -1,0 +1,155 @@
+"""The claims: one per disk, created with the identity of the disk: "no second bootstrap" (`docs/safety.md`, rule 13)."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from spindle.api import names
+from spindle.api.cluster import BrokerPool
+from spindle.brokers.claim_annotations import noted
+from spindle.brokers.records import node_of_volume
+from spindle.brokers.topology import topology_of
+from spindle.brokers.volume_room import DiskWant
+from spindle.brokers.zone_spread import Placed, spread
+from spindle.config.inputs import cluster_inputs
+from spindle.manifests.claim_pods import claim_pod
+from spindle.manifests.claims import claim
+from spindle.model import disk_facts, objects
+from spindle.model.actions import Create
+from spindle.model.broker_disks import disks_of
+from spindle.model.cluster_identity import ConfiguredVoter, NodeIdentity
+from spindle.model.layout import METADATA_DISK
+from spindle.model.lost_brokers import node_is_lost
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.snapshot import SnapshotObject
+from spindle.model.state import ClusterState
+from spindle.model.waiting import Waiting
+
+_ACTION: Final = "CreateClaim"
+
+
+def reconcile_claims(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
+    """Create missing claims and report claims of another disk or cluster."""
+    _controllers(state, builder, identity)
+    for broker in state.brokers.values():
+        pool, gone = state.pool_of(broker), node_is_lost(state, int(broker["spec"]["id"]))
+        for disk in disks_of(broker):
+            if disk["claim"] in state.claims:
+                retired = broker["spec"].get("retired") or ()
+                _check(builder, identity, state.claims[disk["claim"]], disk["directoryId"], retired)
+            elif (
+                pool is not None
+                and disk.get("mode") == disk_facts.ACTIVE
+                and not gone
+                and not broker["spec"].get("leaving")
+            ):
+                builder.do(Create(object=claim_of(state, identity, broker, pool, disk)))
+
+
+def claim_of(
+    state: ClusterState,
+    identity: NodeIdentity,
+    broker: SnapshotObject,
+    pool: BrokerPool,
+    disk: Mapping[str, Any],
+    volume: str | None = None,
+) -> SnapshotObject:
+    """The claim of a broker's disk; bound to `volume` if that is given."""
+    result = claim(
+        cluster=state.name,
+        namespace=state.namespace,
+        cluster_id=identity.cluster_id,
+        voters=identity.voters,
+        node_id=int(broker["spec"]["id"]),
+        disk=disk["name"],
+        directory_id=disk["directoryId"],
+        size=pool.disks.size,
+        storage_class=pool.disks.storage_class,
+        pool=pool.name,
+        rack=broker["spec"].get("rack"),
+        volume=volume,
+    )
+    result["metadata"]["annotations"] |= noted(broker, disk)
+    return result
+
+
+def _controllers(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
+    spec = state.spec.controllers
+    missing = [voter for voter in identity.members if state.claim(voter.id, METADATA_DISK) is None]
+    for voter in identity.members:
+        found = state.claim(voter.id, METADATA_DISK)
+        if found is not None:
+            _check(builder, identity, found, voter.directory_id, identity.clearances)
+    if not missing or state.snap.unknown & {"nodes", "persistentvolumes", "storageclasses"}:
+        return
+    zones = _zones(state, builder, identity, missing)
+    for voter in missing:
+        if voter.id in zones:
+            builder.do(
+                Create(
+                    object=claim(
+                        cluster=state.name,
+                        namespace=state.namespace,
+                        cluster_id=identity.cluster_id,
+                        voters=identity.voters,
+                        node_id=voter.id,
+                        disk=METADATA_DISK,
+                        directory_id=voter.directory_id,
+                        size=spec.storage.size,
+                        storage_class=spec.storage.storage_class,
+                        rack=zones[voter.id],
+                    )
+                )
+            )
+
+
+def _zones(
+    state: ClusterState, builder: PlanBuilder, identity: NodeIdentity, missing: list[ConfiguredVoter]
+) -> dict[int, str | None]:
+    """Choose a zone for each controller that has no claim yet."""
+    storage = state.spec.controllers.storage
+    existing = {
+        voter.id: Placed(
+            zone=objects.annotation(found, names.ANN_RACK),
+            node=state.node_of(voter.id) or node_of_volume(state, state.volume(found)),
+        )
+        for voter in identity.members
+        if (found := state.claim(voter.id, METADATA_DISK)) is not None
+    }
+    where = topology_of(state, [DiskWant(storage.size, storage.storage_class)], "controller")
+    result = spread(where, existing, [voter.id for voter in missing])
+    for refusal in result.problems:
+        builder.wait(Waiting.of("PlaceController", f"KafkaCluster/{state.name}", refusal))
+    return dict(result.assignments)
+
+
+def _check(
+    builder: PlanBuilder,
+    identity: NodeIdentity,
+    found: SnapshotObject,
+    directory_id: str,
+    retired: Collection[str] = (),
+) -> None:
+    """Report a claim of the right name that belongs to another cluster or disk: "no disk mistaken for another" (`docs/safety.md`, rule 7).
+
+    A claim with a retired directory id is fine: another step is about to write the new id to it.
+    """
+    thing = f"PersistentVolumeClaim/{objects.name(found)}"
+    carried = objects.annotation(found, names.ANN_DIRECTORY_ID)
+    theirs = objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id
+    if theirs or (carried != directory_id and carried not in retired):
+        builder.wait(
+            Waiting(
+                "UseClaim",
+                thing,
+                "ClaimDirectoryIdMismatch",
+                f"Claim {objects.name(found)} carries {f'directory id {carried}' if carried else 'no directory id'}; the directory id on record "
+                f"for this disk is {directory_id}. Preflight uses only a disk with the id on record.",
+                f"Restore the annotation {names.ANN_DIRECTORY_ID} of the claim; or, if the claim belongs to another disk, set its volume "
+                "to Retain and delete the claim.",
+            )
+        )
+
+
+def request_volume(state: ClusterState, identity: NodeIdentity, claim_name: str, node: str) -> Create:
+    """The pod that makes the provisioner create a claim's volume on a node, for a class with WaitForFirstConsumer."""
+    return Create(object=claim_pod(cluster_inputs(state, identity), claim_name, node))

@@ -1,0 +1,22 @@
+"""The ConfigMap of every controller and broker."""
+
+from spindle.config.inputs import broker_inputs, cluster_inputs, controller_inputs
+from spindle.manifests.config_maps import node_config_map
+from spindle.manifests.ensure_applied import ensure_applied
+from spindle.model import objects
+from spindle.model.cluster_identity import NodeIdentity
+from spindle.model.node_inputs import VoterInputs
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.state import ClusterState
+
+
+def reconcile_configuration(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
+    """The ConfigMap of every controller and broker."""
+    shared = cluster_inputs(state, identity)
+    voters = tuple(VoterInputs(node_id=v.id, directory_id=v.directory_id) for v in identity.voters)
+    inputs = [controller_inputs(state, node_id) for node_id in state.controller_ids]
+    inputs += [broker_inputs(state, broker) for broker in state.staying.values()]
+    for node in inputs:
+        if node is not None:
+            wanted = node_config_map(shared, node, voters)
+            ensure_applied(builder, wanted, state.config_maps.get(objects.name(wanted)))

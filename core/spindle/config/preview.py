@@ -1,0 +1,124 @@
+"""The effects of a changed KafkaCluster before it is applied: which changes need a restart, and which brokers are added or removed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spindle.api.cluster import BrokerPool, KafkaClusterSpec
+from spindle.config import server_properties
+from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, fixed
+
+RUNNING: Final = "without a restart"
+NEXT_START: Final = "at the next start of a broker"
+ROLL: Final = "by a rolling restart"
+STAYS: Final = "not reverted: Kafka keeps the value"
+FILLED: Final = "Spindle moves replicas to the new brokers"
+EMPTIED: Final = "Spindle first moves all replicas off the brokers to be removed, if the others have space"
+
+# Fields of the spec that affect all pods.
+_SHARED: Final = ("version", "image", "scheduling", "metrics")
+
+
+@dataclass(frozen=True)
+class PreviewChange:
+    """One change.
+
+    Attributes:
+        what: a key of Kafka's configuration, or a field of the spec.
+        where: ``controllers``, ``brokers of pool main``, ``all nodes``, ``cluster``.
+        how: one of this module's constants.
+    """
+
+    what: str
+    where: str
+    how: str
+
+
+def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:
+    """The changes between two specs of a cluster: for its existing nodes, and the numbers of brokers."""
+    changes = [
+        PreviewChange(name, "all nodes", ROLL) for name in _SHARED if getattr(old, name) != getattr(new, name)
+    ]
+    if old.disks.shared_filesystem != new.disks.shared_filesystem:
+        changes.append(PreviewChange("disks.sharedFilesystem", "all nodes", ROLL))
+    if old.controllers.replicas != new.controllers.replicas:
+        changes.append(PreviewChange("controllers.replicas", "controllers", RUNNING))
+    changes += _of_controllers(old, new)
+    before = {pool.name: pool for pool in old.broker_pools}
+    for pool in new.broker_pools:
+        if pool.name in before:
+            changes += _of_pool(old, new, before[pool.name], pool)
+    changes += _coming_and_going(old, new)
+    return list(dict.fromkeys(changes))
+
+
+def _coming_and_going(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:
+    before, after = ({pool.name: pool.replicas for pool in spec.broker_pools} for spec in (old, new))
+    return [
+        PreviewChange(
+            f"replicas: {before.get(name, 0)} to {after.get(name, 0)}",
+            f"pool {name}",
+            FILLED if after.get(name, 0) > before.get(name, 0) else EMPTIED,
+        )
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _of_controllers(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:
+    sides = [
+        fixed(server_properties.controller_settings(_node(spec, spec.controllers.jvm.heap, {})))
+        for spec in (old, new)
+    ]
+    changes = [PreviewChange(key, "controllers", ROLL) for key in _differing(*sides)]
+    return changes + _made_from(old.controllers, new.controllers, "controllers")
+
+
+def _of_pool(
+    old: KafkaClusterSpec, new: KafkaClusterSpec, before: BrokerPool, pool: BrokerPool
+) -> list[PreviewChange]:
+    where = f"brokers of pool {pool.name}"
+    sides = [
+        server_properties.broker_settings(_node(spec, its.jvm.heap, its.config), rack=None)
+        for spec, its in ((old, before), (new, pool))
+    ]
+    changes = [_setting(key, where, sides[1], new, pool) for key in _differing(*sides)]
+    return changes + _made_from(before, pool, where)
+
+
+def _setting(
+    key: str, where: str, after: Mapping[str, str], new: KafkaClusterSpec, pool: BrokerPool
+) -> PreviewChange:
+    if key in AT_START:
+        return PreviewChange(key, where, NEXT_START)
+    if key in ON_CLUSTER and key not in pool.config:
+        return PreviewChange(key, "cluster", RUNNING if key in new.config else STAYS)
+    return PreviewChange(key, where, RUNNING if key in ON_BROKERS and key in after else ROLL)
+
+
+def _made_from(before: Any, after: Any, where: str) -> list[PreviewChange]:
+    return [
+        PreviewChange(name, where, ROLL)
+        for name in ("resources", "jvm")
+        if getattr(before, name) != getattr(after, name)
+    ]
+
+
+def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+
+
+def _node(
+    spec: KafkaClusterSpec, heap: str | None, pool_config: Mapping[str, str]
+) -> server_properties.NodeConfig:
+    """An example node: settings that differ between nodes are the same in both specs."""
+    return server_properties.node_config(
+        "cluster",
+        "namespace",
+        0,
+        controllers=(),
+        brokers=sum(pool.replicas for pool in spec.broker_pools),
+        config=spec.config,
+        pool_config=pool_config,
+        heap=heap,
+    )

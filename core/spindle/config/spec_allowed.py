@@ -1,0 +1,201 @@
+"""Fields of a KafkaCluster's spec that affect more than Kafka, and whether the installation or the owner of the object allows their values."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from spindle.api import names
+from spindle.api.cluster import MAX_CLUSTER_DISKS, KafkaClusterSpec
+from spindle.model import allowed as rules
+from spindle.model.allowed import Allowed
+from spindle.model.allowed_hadoop import loads as loads_class
+from spindle.model.spec_findings import RejectedSettings, SharedObject
+
+REASON: Final = "SpecNotAllowed"
+_SHOWN: Final = 200  # characters of a value in a message
+# The spec in effect is recorded in a ConfigMap, once as a whole and once by pool, together with removed pools; a ConfigMap takes 1 MiB.
+_LARGEST: Final = 384 * 1024
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One value of a spec that is not allowed.
+
+    Attributes:
+        value: the value, to recognise it in a later spec.
+        unsure: whether the permission is unknown or the object does not exist.
+    """
+
+    refused: RejectedSettings
+    value: str
+    unsure: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Identifies the same value in another spec."""
+        return (self.refused.field, self.refused.key, self.value)
+
+
+def named(spec: KafkaClusterSpec) -> tuple[tuple[str, str, str], ...]:
+    """The Secrets and claims of other owners that a spec refers to: kind, name, field."""
+    rollup, source = spec.rebalance.rollup, spec.security.ca_secret
+    found = [] if source is None else [("Secret", source, "spec.security.caSecret")]
+    if rollup is not None and rollup.secret_name is not None:
+        found.append(("Secret", rollup.secret_name, "spec.rebalance.rollup.secretName"))
+    if rollup is not None and rollup.claim_name is not None:
+        found.append(("PersistentVolumeClaim", rollup.claim_name, "spec.rebalance.rollup.claimName"))
+    return tuple(found)
+
+
+def not_allowed(
+    cluster: str,
+    spec: KafkaClusterSpec,
+    allowed: Allowed,
+    lent: Mapping[str, SharedObject],
+    job_image: str = "",
+) -> tuple[Ask, ...]:
+    """The values of a spec that are not allowed, sorted by field and key.
+
+    Args:
+        cluster: name of the KafkaCluster.
+        spec: its spec.
+        allowed: what the installation of Spindle allows.
+        lent: ``Secret/name`` and ``PersistentVolumeClaim/name`` of the objects that the spec refers to; missing ones are unknown.
+        job_image: the installation's image of the rebalance job; always allowed.
+    """
+    found = [*_images(spec, allowed, job_image), *_options(spec, allowed), *_annotations(spec, allowed)]
+    found += [
+        *_settings(spec, allowed),
+        *_rollup(spec, allowed),
+        *_lent(cluster, spec, lent),
+        *_disks(spec),
+        *_size(spec),
+    ]
+    return tuple(sorted(found, key=lambda ask: ask.key))
+
+
+def _disks(spec: KafkaClusterSpec) -> Iterator[Ask]:
+    """The CRD rejects this, too, but not in an older spec or if the CRD was not updated."""
+    count = sum(pool.replicas * pool.disks.count for pool in spec.broker_pools)
+    if count > MAX_CLUSTER_DISKS:
+        yield _ask(
+            "spec.brokerPools",
+            "disks",
+            str(count),
+            f"its brokers have {count} disks in total, and a KafkaCluster may have at most {MAX_CLUSTER_DISKS}: more would take too much of the operator's time from other clusters",
+            "lower replicas or disks.count, or create a second KafkaCluster",
+        )
+
+
+def _size(spec: KafkaClusterSpec) -> Iterator[Ask]:
+    size = len(json.dumps(spec.to_dict()))
+    if size > _LARGEST:
+        yield _ask(
+            "spec",
+            "size",
+            "",
+            f"it has {size} characters, and Spindle records at most {_LARGEST}",
+            "shorten it, above all the configuration of the pools",
+        )
+
+
+def _images(spec: KafkaClusterSpec, allowed: Allowed, job_image: str) -> Iterator[Ask]:
+    engine = spec.rebalance.engine.image
+    for field, image in (("spec.image", spec.image), ("spec.rebalance.engine.image", engine)):
+        if image and image != job_image and not allowed.image(image):
+            yield _ask(
+                field,
+                "image",
+                image,
+                f"image {image[:_SHOWN]} is not among the images that the installation allows ({', '.join(allowed.images) or 'none'})",
+                "remove it, or ask the administrator to add its repository to the chart's value allow.images",
+            )
+
+
+def _options(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    machines = [("spec.controllers", spec.controllers.jvm.options)]
+    machines += [(f"spec.brokerPools[{pool.name}]", pool.jvm.options) for pool in spec.broker_pools]
+    for place, options in machines:
+        for option in options:
+            if not allowed.jvm_option(option):
+                yield _ask(
+                    f"{place}.jvm.options",
+                    option[:64],
+                    option,
+                    f"JVM option {option[:_SHOWN]} is not allowed: some options open ports or files, load code or run commands "
+                    "in the process that holds the broker's private key",
+                    "remove it, or ask the administrator to add it to the chart's value allow.jvmOptions",
+                )
+
+
+def _annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    for listener in spec.listeners:
+        for key, value in (listener.annotations or {}).items():
+            if not allowed.annotation(key):
+                yield _ask(
+                    f"spec.listeners[{listener.name}].annotations",
+                    key[:128],
+                    value,
+                    f"annotation {key[:_SHOWN]} is not among those that the installation allows: load balancers are created with the permissions of the cloud account",
+                    "remove it, or ask the administrator to add it to the chart's value allow.annotations",
+                )
+
+
+def _settings(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    places = [("spec.config", spec.config)]
+    places += [(f"spec.brokerPools[{pool.name}].config", pool.config) for pool in spec.broker_pools]
+    for field, settings in places:
+        for each in rules.forbidden_settings(settings, allowed):
+            yield _ask(field, each.key, each.value, each.message, each.way_out)
+
+
+def _rollup(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    rollup = spec.rebalance.rollup
+    for key, value in sorted(rollup.settings.items() if rollup is not None else ()):
+        if allowed.hadoop_setting(key, value):
+            continue
+        if loads_class(key):
+            what = f"loads a class that the installation does not allow ({value[:_SHOWN]})"
+            widened = "the class to the chart's value allow.classes"
+        else:
+            what = (
+                "is not allowed: some settings load classes, run programs or read files in the rebalance job, which has a certificate for "
+                "Kafka and an account in this namespace"
+            )
+            widened = "it to the chart's value allow.hadoopSettings"
+        yield _ask(
+            "spec.rebalance.rollup.settings",
+            key[:128],
+            f"{key}={value}",
+            f"Hadoop setting {key[:_SHOWN]} {what}",
+            f"remove it, or ask the administrator to add {widened}",
+        )
+
+
+def _lent(cluster: str, spec: KafkaClusterSpec, lent: Mapping[str, SharedObject]) -> Iterator[Ask]:
+    for kind, name, field in named(spec):
+        found = lent.get(f"{kind}/{name}", SharedObject(problem="it has not been read"))
+        if not found.problem and rules.lent_to(found.label, cluster):
+            continue
+        wanted = rules.lender_label(cluster)
+        why = (
+            f"it is unknown whether it may be used: {found.problem[:_SHOWN]}"
+            if found.problem
+            else f"this KafkaCluster may not use it, because its owner has not labelled it {wanted}"
+            if found.there
+            else f"it does not exist yet (it needs the label {wanted})"
+        )
+        yield _ask(
+            field,
+            name,
+            name,
+            f"{kind} {name}: {why}",
+            f"ask its owner to label it: kubectl label {kind.lower()} {name} {wanted} ({names.LABEL_USABLE}={names.ANYONE} for all of the "
+            "namespace's KafkaClusters); or remove it from the spec",
+            unsure=bool(found.problem) or not found.there,
+        )
+
+
+def _ask(field: str, key: str, value: str, message: str, way_out: str, *, unsure: bool = False) -> Ask:
+    return Ask(RejectedSettings(field, key, message, way_out, REASON), value, unsure)

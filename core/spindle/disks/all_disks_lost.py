@@ -1,0 +1,58 @@
+"""Reports that all disks of the brokers are lost.
+
+No broker runs that could name the lost partitions, so their loss cannot be accepted by name; the cluster has to be recreated.
+"""
+
+from typing import Final
+
+from spindle.disks.broker_disks import BrokerDisk
+from spindle.disks.disk_inventory import DiskInventory
+from spindle.disks.disk_slot import SlotContent as Place
+from spindle.disks.disk_states import place_of
+from spindle.model import disk_facts, objects
+from spindle.model.disk_verdict import DiskVerdict
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.waiting import Waiting, counted, some
+
+ALL_DISKS_LOST: Final = "AllDisksLost"
+
+
+def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> None:
+    """Report when every disk of every broker is lost, and how to resolve it.
+
+    By "no format over the last copy" (`docs/safety.md`, rule 1), a blank disk is formatted when Kafka reports that no data is lost by it, or
+    when the user accepts the loss by name. When the last disk of the last broker is lost, nothing knows the names any more.
+    """
+    state = inventory.state
+    if not state.born or state.kafka.partitions is not None or not state.brokers:
+        return
+    used = [slot for slot in inventory.slots if slot.mode != disk_facts.ABSENT and slot.disk.get("fsUuid")]
+    left = {slot.broker for slot in used}
+    if left != set(state.brokers) or not all(_lost(inventory, slot) for slot in used):
+        return
+    named = [f"{slot.name} of {objects.name(state.brokers[slot.broker])}" for slot in used]
+    all_of = (
+        "The only disk of the brokers is"
+        if len(used) == 1
+        else f"All {counted(len(used), 'disk')} of the brokers are"
+    )
+    builder.wait(
+        Waiting(
+            "StartBrokers",
+            f"KafkaCluster/{state.name}",
+            ALL_DISKS_LOST,
+            f"{all_of} blank or cannot be read: {some(named)}. No broker can start, so Spindle cannot "
+            "determine which partitions were on the disks, and their loss cannot be accepted by name.",
+            "Bring back one of these disks with its data, bound to its claim. If all of them are permanently lost, recreate the cluster, without "
+            f'its topics and records: kubectl patch kafkacluster {state.name} --type merge -p \'{{"spec": {{"deleteClaims": true}}}}\', then delete '
+            "the KafkaCluster and apply it again.",
+        )
+    )
+
+
+def _lost(inventory: DiskInventory, slot: BrokerDisk) -> bool:
+    """Whether the disk was replaced by a blank one or answers with I/O errors."""
+    if slot.running or not slot.health.fresh:
+        return False
+    replaced = slot.health.content == disk_facts.BLANK and place_of(inventory, slot) is Place.NEW
+    return replaced or slot.health.verdict == DiskVerdict.FAILED

@@ -1,0 +1,180 @@
+"""Last replicas on failed disks: what is lost with each disk, which loss the user accepted, and which elections follow."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from spindle.api import names
+from spindle.disks.acceptance import (
+    ANN_ACCEPTED,
+    Accepted,
+    Loss,
+    accept,
+    lost_with,
+    parse,
+    render,
+    resolve_losses,
+)
+from spindle.disks.broker_disks import BrokerDisk
+from spindle.disks.disk_inventory import DiskInventory
+from spindle.disks.health import FULL, OFFLINE_FULL
+from spindle.disks.lifecycle import DiskState
+from spindle.model import disk_facts, objects
+from spindle.model.actions import ElectUnclean, Patch, Reassign
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.replica_index import Key, names_of
+from spindle.model.waiting import Waiting, counted, some
+
+_BAD: Final = (DiskState.FAILED, DiskState.EVACUATING)
+
+
+def find_losses(inventory: DiskInventory) -> tuple[Loss, ...]:
+    """The partitions that are lost with each failed disk now, as far as is known."""
+    found = []
+    for slot in inventory.slots:
+        if not inventory.replica_index.known or not (
+            slot.health.bad or slot.recorded in _BAD or _offline(inventory, slot)
+        ):
+            continue
+        keys = lost_with(inventory.replica_index, slot.broker, slot.path)
+        if keys:
+            found.append(Loss(slot.broker, slot.name, slot.disk["directoryId"], keys))
+    return tuple(found)
+
+
+def _offline(inventory: DiskInventory, slot: BrokerDisk) -> bool:
+    """Whether Kafka has taken the log dir offline, even if no probe has found an error yet."""
+    return any(d.path == slot.path and d.error for d in inventory.replica_index.dirs(slot.broker) or ())
+
+
+def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[ElectUnclean | Reassign]:
+    """Check the acceptances, record the valid ones, and elect surviving replicas.
+
+    Sets `inventory.given_up` to the partitions of which no replica survives. The returned elections must come last in the pass. If a replica
+    that is still being added precedes the survivor in the assignment, the assignment is reordered first and the next pass elects.
+    """
+    accepted: dict[str, Accepted] = {}
+    leaderless = [key for key, p in inventory.replica_index.partitions.items() if p.leader is None]
+    for broker_id, broker in inventory.state.brokers.items():
+        before = parse(objects.annotation(broker, ANN_ACCEPTED))
+        now: dict[str, Accepted] = {}
+        for slot in inventory.by_broker.get(broker_id, ()):
+            loss = next((x for x in inventory.losses if (x.broker, x.disk) == slot.key), None)
+            known = before.get(slot.name)
+            if loss is None and not inventory.replica_index.known and known is not None:
+                now[slot.name] = known  # Kafka cannot be asked whether the loss is resolved
+            elif (entry := _acceptance(slot, loss, known, leaderless)) is not None:
+                now[slot.name] = entry
+                if known is not None and known == entry:
+                    accepted[slot.disk["directoryId"]] = entry  # counts only once it is recorded
+            if loss is not None and slot.request.accept_loss is not None:
+                _report_unfit(inventory, builder, loss, slot.request.accept_loss, now.get(slot.name))
+        if now != before:
+            builder.do(
+                Patch(
+                    kind="KafkaBroker",
+                    name=objects.name(broker),
+                    uid=objects.uid(broker),
+                    body={"metadata": {"annotations": {ANN_ACCEPTED: render(now) if now else None}}},
+                )
+            )
+    verdict = resolve_losses(inventory.replica_index, inventory.losses, accepted)
+    inventory.given_up = verdict.empty
+    for loss, refusal in verdict.refusals:
+        name = names.broker_name(inventory.state.name, loss.broker)
+        builder.wait(Waiting.of("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))
+    return [*_survivors_first(verdict.reorder), *_elections(verdict.elect)]
+
+
+def _survivors_first(reorder: Mapping[Key, tuple[int, ...]]) -> list[Reassign]:
+    if not reorder:
+        return []
+    named = names_of(reorder)
+    return [
+        Reassign(
+            assignments=tuple((*key, replicas) for key, replicas in sorted(reorder.items())),
+            reason="SurvivorPreferred",
+            message=f"Moved the surviving replica of {counted(len(named), 'partition')} to the front of the assignment, before the replica "
+            f"that is being added, because Kafka elects the first eligible replica: {some(named)}.",
+        )
+    ]
+
+
+def _elections(elect: Collection[Key]) -> list[ElectUnclean]:
+    if not elect:
+        return []
+    named = names_of(elect)
+    return [
+        ElectUnclean(
+            partitions=tuple(sorted(elect)),
+            reason="SurvivorElected",
+            message=f"Electing a surviving replica as leader of {counted(len(named), 'partition')} (unclean), because the loss of the last "
+            f"in-sync replica is accepted: {some(named)}.",
+        )
+    ]
+
+
+def at_risk(inventory: DiskInventory) -> str | None:
+    """The message of the condition DataAtRisk, with the exact acceptance to paste; None if nothing is lost."""
+    if not inventory.losses:
+        return None
+    parts = []
+    for loss in inventory.losses:
+        named = names_of(loss.partitions)
+        name = names.broker_name(inventory.state.name, loss.broker)
+        back = "free space on the disk" if _is_full(inventory, loss) else "bring the disk back with its data"
+        copies = "replica" if len(named) == 1 else "replicas"
+        parts.append(
+            f"The only in-sync {copies} of {counted(len(named), 'partition')} {'is' if len(named) == 1 else 'are'} on {loss.disk} of {name}, "
+            f"which has failed: {some(named, 20)}. To resolve: {back}; or, if it is permanently lost, accept the loss with this entry in "
+            f'spec.acceptDataLoss.disks of KafkaBroker {name}: {{"name": "{loss.disk}", "token": "{loss.text}"}}'
+        )
+    return " ".join(parts)
+
+
+def _is_full(inventory: DiskInventory, loss: Loss) -> bool:
+    """Whether the disk failed only because it is full: then freeing space brings it back."""
+    return any(
+        s.key == (loss.broker, loss.disk) and s.health.reason in (FULL, OFFLINE_FULL) for s in inventory.slots
+    )
+
+
+def _acceptance(
+    slot: BrokerDisk, loss: Loss | None, known: Accepted | None, leaderless: Collection[Key]
+) -> Accepted | None:
+    healthy = slot.health.well and slot.mode == disk_facts.ACTIVE and slot.online is True
+    return accept(slot.request.accept_loss, loss, known, leaderless, well=healthy)
+
+
+def _report_unfit(
+    inventory: DiskInventory, builder: PlanBuilder, loss: Loss, request: str, entry: Accepted | None
+) -> None:
+    """Report why an acceptance in the spec does not apply to the current loss."""
+    if request != loss.text:
+        if entry is None or entry.done:
+            builder.wait(_another_loss(inventory, loss))
+    elif entry is not None and entry.done:
+        builder.wait(_used_up(inventory, loss))
+
+
+def _used_up(inventory: DiskInventory, loss: Loss) -> Waiting:
+    name = names.broker_name(inventory.state.name, loss.broker)
+    return Waiting(
+        "AcceptLoss",
+        f"KafkaBroker/{name}/{loss.disk}",
+        "AcceptanceAlreadyUsed",
+        f"The entry of spec.acceptDataLoss.disks for {loss.disk} of {name} accepted an earlier loss of the same partitions and does not apply "
+        "to this one.",
+        f"Bring the disk back with its data. Or, if it is permanently lost: remove the entry, wait until the annotation {ANN_ACCEPTED} no longer "
+        f"names {loss.disk}, and write {loss.text} again.",
+    )
+
+
+def _another_loss(inventory: DiskInventory, loss: Loss) -> Waiting:
+    name = names.broker_name(inventory.state.name, loss.broker)
+    return Waiting(
+        "AcceptLoss",
+        f"KafkaBroker/{name}/{loss.disk}",
+        "AcceptanceOutdated",
+        f"The entry of spec.acceptDataLoss.disks for {loss.disk} of {name} does not match the partitions that are lost with the disk now.",
+        f"To accept the loss of all of them, write {loss.text} as the token; else remove the entry.",
+    )

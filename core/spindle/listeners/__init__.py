@@ -1,0 +1,1 @@
+"""Listeners: their properties, Services and the addresses that brokers advertise."""

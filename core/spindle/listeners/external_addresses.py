@@ -1,0 +1,174 @@
+"""The Services of the listeners, and the addresses that brokers advertise to clients."""
+
+from typing import Any, Final
+
+from spindle.api import names
+from spindle.api.listeners import Listener
+from spindle.listeners.advertised_listeners import (
+    listeners_of,
+    live_address,
+    node_of,
+    port_of,
+    runs,
+    service_of,
+    told,
+)
+from spindle.listeners.broker_listener import BrokerListener
+from spindle.manifests.services import broker_listener_service, listener_service
+from spindle.model import objects
+from spindle.model.actions import Delete, Patch
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.snapshot import SnapshotObject
+from spindle.model.state import ClusterState
+from spindle.model.waiting import Waiting
+
+_MOST_NAMED: Final = 16  # bootstrap addresses; a client needs only one of them
+
+
+def listener_services(state: ClusterState) -> list[SnapshotObject]:
+    """The Services that the spec's listeners need, and those that running brokers still need for former listeners."""
+    wanted: list[SnapshotObject] = []
+    for listener in state.spec.listeners:
+        if listener.type == "internal":
+            wanted.append(listener_service(state.cluster, listener, _former(state, listener, *state.brokers)))
+        else:
+            found = (_of_broker(state, listener, broker_id) for broker_id in state.staying)
+            wanted += [service for service in found if service is not None]
+    return wanted
+
+
+def listener_ports(state: ClusterState) -> list[int]:
+    """The ports of the spec's listeners, and former ports that brokers still use for them."""
+    found = {port for each in state.spec.listeners for port in _former(state, each, *state.brokers)}
+    return sorted(found | {each.port for each in state.spec.listeners})
+
+
+def _of_broker(state: ClusterState, listener: Listener, broker_id: int) -> SnapshotObject | None:
+    """The Service of one broker's listener; None if it must not change for now."""
+    live, former = service_of(state, listener, broker_id), _former(state, listener, broker_id)
+    entry = port_of(live, listener.name) if live is not None else {}
+    if live is None or not entry:
+        return broker_listener_service(state.cluster, listener, broker_id, former=former)
+    if listener.type == "nodeport":
+        if _is(live, "LoadBalancer") and entry.get("nodePort") and _runs(state, live, "loadbalancer"):
+            return None  # its load balancer would be deleted at once, and the node port exists already
+        # The Service's own port is not used by clients, but changing it would also change the node port.
+        return broker_listener_service(state.cluster, listener, broker_id, port=int(entry["port"]))
+    if _is(live, "NodePort") or _runs(state, live, "nodeport"):
+        former = {*former, int(entry["port"]), *_further(live)}
+    return broker_listener_service(state.cluster, listener, broker_id, former=former)
+
+
+def _further(service: SnapshotObject) -> set[int]:
+    return {int(each["port"]) for each in (service.get("spec") or {}).get("ports") or ()}
+
+
+def _is(service: SnapshotObject, kind: str) -> bool:
+    return (service.get("spec") or {}).get("type") == kind
+
+
+def _former(state: ClusterState, listener: Listener, *brokers: int) -> set[int]:
+    """Former ports of a listener that brokers still use and advertise."""
+    found = (runs(state.pods[number], listener.name) for number in brokers if number in state.pods)
+    return {port for _, port in (each for each in found if each is not None)} - {listener.port}
+
+
+def _runs(state: ClusterState, service: SnapshotObject, *types: str) -> bool:
+    """Whether brokers behind a listener's Service were created with a listener of one of these types, or of an unknown type."""
+    of = objects.labels(service)
+    number, name = of.get(names.LABEL_NODE_ID, ""), of.get(names.LABEL_LISTENER, "")
+    pods = [state.pods.get(int(number))] if number.isdecimal() else [state.pods.get(n) for n in state.brokers]
+    found = (runs(pod, name) for pod in pods if pod is not None)
+    return any(each is not None and each[0] in (None, *types) for each in found)
+
+
+def reconcile_listeners(state: ClusterState, builder: PlanBuilder) -> None:
+    """Record the advertised addresses, report unknown ones, and delete the Services of removed listeners."""
+    for listener in state.spec.listeners:
+        if listener.type != "internal":
+            for broker_id in state.staying:
+                _reconcile_address(state, builder, listener, broker_id)
+    wanted = {objects.name(service) for service in listener_services(state)}
+    for service in state.snap.services:
+        if names.LABEL_LISTENER not in objects.labels(service) or objects.name(service) in wanted:
+            continue
+        outside = names.LABEL_NODE_ID in objects.labels(service)
+        if not _runs(state, service, *(("nodeport", "loadbalancer") if outside else ("internal",))):
+            _remove(builder, service)  # no broker advertises it any more
+
+
+def listener_status(state: ClusterState) -> list[dict[str, Any]]:
+    """``status.listeners``: the bootstrap addresses."""
+    listeners = [door for broker in state.brokers.values() for door in listeners_of(state, broker)]
+    return [
+        {"name": each.name, "bootstrap": _bootstrap(state, each, listeners)}
+        for each in sorted(state.spec.listeners, key=lambda listener: listener.name)
+    ]
+
+
+def _bootstrap(state: ClusterState, listener: Listener, listeners: list[BrokerListener]) -> str:
+    if listener.type == "internal":
+        return f"{names.listener_service(state.name, listener.name)}.{state.namespace}.svc:{listener.port}"
+    return ",".join([door.address for door in listeners if door.name == listener.name][:_MOST_NAMED])
+
+
+def _reconcile_address(state: ClusterState, builder: PlanBuilder, listener: Listener, broker_id: int) -> None:
+    service = service_of(state, listener, broker_id)
+    if service is None:
+        return  # it is created in this pass
+    live, last = live_address(state, listener, broker_id), told(service)
+    if live is None and last is None:
+        builder.wait(_unknown(state, listener, broker_id))
+    elif live is not None and live != last:
+        before = f" instead of {last[0]}:{last[1]}" if last else ""
+        builder.do(
+            Patch(
+                kind="Service",
+                name=objects.name(service),
+                uid=objects.uid(service),
+                body={"metadata": {"annotations": {names.ANN_ADVERTISED: f"{live[0]} {live[1]}"}}},
+                reason="ListenerAddress",
+                message=f"{names.broker_name(state.name, broker_id)} advertises {live[0]}:{live[1]}{before} for listener {listener.name}; "
+                "if it is running, it is restarted for that.",
+            )
+        )
+
+
+def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Waiting:
+    broker = names.broker_name(state.name, broker_id)
+    service = names.broker_listener_service(state.name, broker_id, listener.name)
+    if listener.type == "loadbalancer":
+        why = f"The load balancer of {service} has no address yet"
+        way = f"Check the load balancer controller of this Kubernetes cluster; `kubectl describe service {service}` shows what it waits for."
+    else:
+        place = node_of(state, broker_id)
+        which = listener.address_label or " or ".join(listener.address_types or ("ExternalIP", "InternalIP"))
+        why = (
+            f"Node {place} has no address for {which}" if place else f"The node of {broker} is not known yet"
+        )
+        way = (
+            f"Give node {place} the label or the address, or set another one for the listener (addressTypes, addressLabel)."
+            if place
+            else "Nothing to do: Spindle continues when the broker's pod is scheduled."
+        )
+    return Waiting(
+        "OpenListener",
+        f"Service/{service}",
+        "AddressPending",
+        f"{why}, so {broker} runs without listener {listener.name}.",
+        f"{way} Spindle then restarts the broker.",
+        quiet=listener.type == "nodeport" and node_of(state, broker_id) is None,
+    )
+
+
+def _remove(builder: PlanBuilder, service: SnapshotObject) -> None:
+    if not objects.deleting(service):
+        builder.do(
+            Delete(
+                kind="Service",
+                name=objects.name(service),
+                uid=objects.uid(service),
+                reason="ListenerRemoved",
+                message=f"Deleting Service {objects.name(service)}: no listener needs it any more.",
+            )
+        )

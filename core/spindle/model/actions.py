@@ -1,0 +1,367 @@
+"""The few things that the operator can do. `act` carries them out in order; each one says why.
+
+Every action is idempotent and guarded: by create-only, by server-side apply of Spindle's own fields, or by UID and
+resourceVersion, so that a leader that has lost its Lease without noticing does no harm.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from spindle.model.rights import Right
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """Base of all actions.
+
+    Attributes:
+        reason: CamelCase, becomes the event's reason; empty for routine actions, which write no event.
+        message: one sentence for the event.
+    """
+
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Create(Action):
+    """Create an object. If it exists already, the action fails; it never overwrites."""
+
+    object: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Apply(Action):
+    """Server-side apply with force, as the operator's field manager, over an object that the pass has seen. Otherwise the object is created, never overwritten.
+
+    Attributes:
+        seen: the object as this pass saw it; it is overwritten only if no other client has changed it since (a changed status does not
+            count). None if it did not exist.
+    """
+
+    object: Mapping[str, Any]
+    seen: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patch(Action):
+    """JSON merge patch of one object's metadata (and, for volumes and finalizers, other fields that Spindle owns).
+
+    Guarded by UID and, where given, resourceVersion (both are put into the patch's metadata).
+    """
+
+    kind: str
+    name: str
+    uid: str
+    body: Mapping[str, Any]
+    resource_version: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetPodCondition(Action):
+    """Set one condition of a pod (the readiness gate) through its status subresource."""
+
+    pod: str
+    uid: str
+    type: str
+    status: bool
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delete(Action):
+    """Delete one object, guarded by its UID.
+
+    Attributes:
+        namespace: None for the KafkaCluster's own.
+        grace_seconds: for pods: seconds between SIGTERM and SIGKILL; None for the pod's own. Never 0: a successor could
+            start while the old process still runs.
+    """
+
+    kind: str
+    name: str
+    uid: str
+    namespace: str | None = None
+    grace_seconds: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkDown(Action):
+    """Replace ``status.takingDown`` by compare-and-swap on the KafkaCluster's resourceVersion."""
+
+    resource_version: str
+    entries: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evict(Action):
+    """Evict a pod with UID and resourceVersion as preconditions (no restart below min.insync.replicas, docs/safety.md); never delete it instead."""
+
+    pod: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IssueCa(Action):
+    """Make the cluster's CA and store it in its Secret (create-only).
+
+    Attributes:
+        days: how long it is valid.
+        source: the Secret to copy it from, and the fingerprint that it has there; None to generate one.
+    """
+
+    secret: str
+    metadata: Mapping[str, Any]
+    days: int = 3650
+    source: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnCa(Action):
+    """One step of the replacement of the cluster's CA: one write of its Secret, guarded by its resourceVersion.
+
+    Attributes:
+        step: ``announce`` adds the new one to the trusted ones, ``switch`` makes it the signing one, ``retire`` removes the old one.
+        annotations: of the Secret, written with it.
+        days: how long a new one is valid.
+        source: where a new one comes from, as for `IssueCa`.
+    """
+
+    secret: str
+    uid: str
+    resource_version: str
+    step: Literal["announce", "switch", "retire"]
+    annotations: Mapping[str, str]
+    days: int = 3650
+    source: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IssueCertificate(Action):
+    """Sign a certificate with the cluster's CA and write it into its Secret.
+
+    Attributes:
+        metadata: the Secret's metadata (name, labels, owner).
+        client_properties: bootstrap address for a ready ``client.properties``; None for none.
+        days: how long it is valid.
+        trusted: fingerprints of the CAs that the Secret is to list, the signing one first. If the CA's Secret holds another one
+            by now, nothing is written.
+        seen: metadata of the Secret that is overwritten; None to create it.
+        since: when the Secret first listed them, as an RFC 3339 time; empty if this write is the first.
+    """
+
+    metadata: Mapping[str, Any]
+    common_name: str
+    dns_names: tuple[str, ...] = ()
+    client_properties: str | None = None
+    days: int = 365
+    trusted: tuple[str, ...] = ()
+    since: str = ""
+    seen: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifyAgents(Action):
+    """Write the ConfigMap of the agents' certificates for one cluster: new ones for some nodes, the present ones for others.
+
+    Attributes:
+        metadata: the ConfigMap's.
+        requests: node → signing request (PEM) that a certificate is signed for.
+        keep: nodes whose certificate stays; those of all other nodes are removed.
+        days: how long a certificate is valid.
+        trusted, since, seen: as in `IssueCertificate`.
+    """
+
+    metadata: Mapping[str, Any]
+    requests: Mapping[str, str]
+    keep: tuple[str, ...]
+    days: int
+    trusted: tuple[str, ...]
+    since: str = ""
+    seen: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepPassword(Action):
+    """Write the Secret of a user with a password (the present one, else a new one) and the trusted CAs.
+
+    Attributes:
+        metadata: the Secret's.
+        user: name of the user.
+        trusted, since, seen: as in `IssueCertificate`.
+    """
+
+    metadata: Mapping[str, Any]
+    user: str
+    trusted: tuple[str, ...]
+    since: str = ""
+    seen: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetPassword(Action):
+    """Give Kafka the password in a user's Secret, then note that on the Secret.
+
+    Attributes:
+        user: its principal, without ``User:``.
+    """
+
+    user: str
+    secret: str
+    uid: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterUser(Action):
+    """Add or remove ACLs of a user, set its quotas (None removes one), remove its password.
+
+    Attributes:
+        user: its principal, without ``User:``.
+        deny: True adds a DENY of everything, False removes it, None changes nothing.
+        keep_out: the same for writes to Spindle's own topics.
+    """
+
+    user: str
+    give: tuple[Right, ...] = ()
+    take: tuple[Right, ...] = ()
+    quotas: Mapping[str, float | None]
+    drop_password: bool = False
+    deny: bool | None = None
+    keep_out: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantAdmin(Action):
+    """Give the admin principal its ACLs, then note that on its Secret."""
+
+    secret: str
+    uid: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantRebalance(Action):
+    """Give the rebalance job's principal its ACLs: to describe everything and to read the samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectPreferred(Action):
+    """Ask Kafka to elect the preferred leaders of these partitions."""
+
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectUnclean(Action):
+    """Elect leaders of these partitions that are not in sync (unclean). Loses records; only where a user accepted that."""
+
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceReplicas(Action):
+    """Choose in which log dir a broker creates replicas that it does not have yet.
+
+    Attributes:
+        placements: (topic, partition, path).
+    """
+
+    broker: int
+    placements: tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reassign(Action):
+    """Change the replicas of partitions, or (None) cancel their reassignment."""
+
+    assignments: tuple[tuple[str, int, tuple[int, ...] | None], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetConfigs(Action):
+    """Set (or, with None, delete) dynamic configs of one topic or one broker, or a quota.
+
+    Attributes:
+        target: ``topic``, ``broker`` or ``quota``.
+        name: the topic, the broker's id in digits, or ``users`` for users that have no quota of their own.
+    """
+
+    target: Literal["topic", "broker", "quota"]
+    name: str
+    values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaiseFeatures(Action):
+    """Raise finalized feature levels (UpdateFeatures, KIP-584). Kafka rejects a level that a node does not support."""
+
+    levels: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnregisterBroker(Action):
+    """Unregister a stopped broker (UnregisterBroker, KIP-500). Kafka does so even if replicas are assigned to it."""
+
+    broker: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddVoter(Action):
+    """Make a controller a voter (AddRaftVoter, KIP-853).
+
+    Attributes:
+        cluster_id: Kafka's; another cluster rejects the request.
+        host: the host of its controller listener.
+    """
+
+    cluster_id: str
+    controller: int
+    directory_id: str
+    host: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveVoter(Action):
+    """Remove a voter from the quorum (RemoveRaftVoter), identified by id and directory id."""
+
+    cluster_id: str
+    controller: int
+    directory_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tune(Action):
+    """Set (or, with None, delete) dynamic configs from the user's spec. A rejection by Kafka does not end the pass.
+
+    Attributes:
+        broker: None for the cluster's default.
+    """
+
+    broker: int | None
+    values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateTopic(Action):
+    """Create a topic. If it exists already, the action fails.
+
+    Attributes:
+        assignments: by partition, the brokers of its replicas, the preferred leader first.
+        configs: what is set on the topic itself.
+    """
+
+    topic: str
+    assignments: tuple[tuple[int, ...], ...]
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrimPartitions(Action):
+    """Delete the oldest records of partitions.
+
+    Attributes:
+        partitions: (topic, partition, broker that leads it, share of its records between 0 and 1).
+    """
+
+    partitions: tuple[tuple[str, int, int, float], ...]

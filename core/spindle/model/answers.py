@@ -1,0 +1,47 @@
+"""Parts of the view from Kafka's error-free responses. The responses may come from any client; only their fields are read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spindle.model.view import LogDir, Partition
+
+
+def read_partition(
+    topic: str, partition: Any, moving: Mapping[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]
+) -> Partition:
+    """One partition of a DescribeTopicPartitions response. An ELR of null is unknown, an empty one is empty."""
+    adding, removing = moving.get((topic, partition.partition_index), ((), ()))
+    elr = partition.eligible_leader_replicas
+    return Partition(
+        topic=topic,
+        index=partition.partition_index,
+        leader=partition.leader_id if partition.leader_id >= 0 else None,
+        replicas=tuple(partition.replica_nodes),
+        isr=tuple(partition.isr_nodes),
+        elr=None if elr is None else tuple(elr),
+        adding=adding,
+        removing=removing,
+    )
+
+
+def read_log_dir(result: Any) -> LogDir:
+    """The entry of one dir in a DescribeLogDirs response."""
+    replicas: dict[tuple[str, int], int] = {}
+    futures: dict[tuple[str, int], int] = {}
+    for topic in result.topics:
+        for partition in topic.partitions:
+            kind = futures if partition.is_future_key else replicas
+            kind[topic.name, partition.partition_index] = partition.partition_size
+    return LogDir(
+        path=result.log_dir,
+        error=result.error_code,
+        total_bytes=_size(result.total_bytes),
+        usable_bytes=_size(result.usable_bytes),
+        cordoned=bool(result.is_cordoned),
+        replicas=replicas,
+        futures=futures,
+    )
+
+
+def _size(value: int | None) -> int | None:
+    return None if value is None or value < 0 else value

@@ -1,0 +1,39 @@
+"""Conditions of an object's status, made from rows, in the form of the Kubernetes API conventions (``metav1.Condition``)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from spindle.model.times import stamp
+
+ConditionRow = tuple[str, str, str, str]  # type, status, reason, message
+
+_LONGEST: Final = 4096  # characters of a message that the CRDs accept
+
+
+def as_conditions(
+    rows: Iterable[ConditionRow], before: Mapping[str, Any], generation: int, now: float
+) -> list[dict[str, Any]]:
+    """The rows as conditions; each keeps its time while its status stays.
+
+    Args:
+        rows: in the order in which the status lists them.
+        before: the object's status so far.
+        generation: of the spec that the rows were determined for.
+        now: seconds since the epoch.
+    """
+    known = {condition.get("type"): condition for condition in before.get("conditions") or ()}
+    result = []
+    for kind, value, reason, message in rows:
+        old = known.get(kind) or {}
+        since = old.get("lastTransitionTime") if old.get("status") == value else None
+        result.append(
+            {
+                "type": kind,
+                "status": value,
+                "reason": reason,
+                "message": message[:_LONGEST],
+                "lastTransitionTime": since or stamp(now),
+                "observedGeneration": generation,
+            }
+        )
+    return result

@@ -1,0 +1,44 @@
+"""What preflight's first container (``inspect``) found on each disk, from its termination message."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spindle.api import names
+from spindle.model import inspection, objects
+from spindle.model.dir_list import DirList
+from spindle.model.snapshot import SnapshotObject
+
+
+def inspected(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
+    """Disk name → what was found there; empty while nothing was reported or if it cannot be parsed."""
+    try:
+        return inspection.parse(_said(pod))
+    except ValueError:
+        return {}
+
+
+def handed_over(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
+    """Disk name → what preflight found when it let Kafka start; empty if it has not, or if its report cannot be parsed.
+
+    The disks may have changed since `inspected`: preflight can wait for days in between.
+    """
+    ended = (objects.terminated(pod, names.CONTAINER_PREFLIGHT) if pod is not None else None) or {}
+    try:
+        return inspection.parse(str(ended.get("message") or "")) if ended.get("exitCode") == 0 else {}
+    except ValueError:
+        return {}
+
+
+def listed_on_disks(pod: SnapshotObject | None) -> DirList:
+    """The newest list of log dirs on the broker's disks; `NO_LIST` if none is newer than the pod's own."""
+    return inspection.parse_log_dirs(_said(pod))
+
+
+def nonce_of(pod: SnapshotObject | None) -> str | None:
+    """The nonce of this inspection, which a clearance repeats; None for a pod of a version without nonces."""
+    return inspection.parse_nonce(_said(pod))
+
+
+def _said(pod: SnapshotObject | None) -> str:
+    ended = objects.terminated(pod, names.CONTAINER_INSPECT) if pod is not None else None
+    return str((ended or {}).get("message") or "")

@@ -1,0 +1,176 @@
+"""The state of a cluster as Kafka reports it, as one immutable snapshot.
+
+What could not be read is None, never an empty value: "unknown is not absent" (`docs/safety.md`, rule 8).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from spindle.model.config_values import ConfigValues
+from spindle.model.rights import Right, UserView
+
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+CORDONED: Final = "cordoned.log.dirs"
+
+RETENTION_MS: Final = "retention.ms"
+RETENTION_BYTES: Final = "retention.bytes"
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+CLEANUP_POLICY: Final = "cleanup.policy"
+PRODUCER_RATE: Final = "producer_byte_rate"  # of the default quota, for users without a quota of their own
+DEFAULT_USERS: Final = ("quota", "users")  # key of that quota among the settings
+
+CORDON_LEVEL: Final = 30  # first metadata.version with cordons: 4.3-IV0
+STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
+
+# The dynamic configs that Spindle changes, and so must know.
+TOPIC_SETTINGS: Final = (
+    LEADER_REPLICAS,
+    FOLLOWER_REPLICAS,
+    RETENTION_MS,
+    RETENTION_BYTES,
+    MAX_MESSAGE_BYTES,
+)
+BROKER_SETTINGS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE, CORDONED)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition as metadata describes it (MetadataResponse, DescribeTopicPartitions).
+
+    Attributes:
+        replicas: the recorded assignment, preferred leader first; includes ``adding`` and ``removing``.
+        elr: eligible leader replicas (KIP-966); None if the broker did not report them.
+        leader: broker id, or None while there is no leader.
+        recorded_rf: size of the assignment at the topic's creation or at its last reassignment.
+    """
+
+    topic: str
+    index: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None = None
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """``topic-partition``, as Kafka names a log's directory."""
+        return f"{self.topic}-{self.index}"
+
+    @property
+    def recorded_rf(self) -> int:
+        """The intended replication factor of the partition."""
+        return len(set(self.replicas) - set(self.adding)) if self.adding else len(self.replicas)
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """One log dir as its own broker describes it (DescribeLogDirs v4/v5).
+
+    Attributes:
+        error: Kafka's error code, 0 for none; 56 is KAFKA_STORAGE_ERROR, an offline dir.
+        total_bytes, usable_bytes: of the volume, None where unknown.
+        replicas: (topic, partition) → bytes, the future copies left out.
+    """
+
+    path: str
+    error: int = 0
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    cordoned: bool = False
+    replicas: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    futures: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    @property
+    def other_bytes(self) -> int:
+        """Used bytes that belong to no replica, including logs that Kafka has yet to delete; 0 if that is not known."""
+        if self.total_bytes is None or self.usable_bytes is None:
+            return 0
+        return max(0, self.total_bytes - self.usable_bytes - sum(self.replicas.values()))
+
+
+@dataclass(frozen=True)
+class Broker:
+    """One broker.
+
+    Attributes:
+        fenced: True while registered and fenced; None if the controller did not report it.
+        log_dirs: None if the broker could not be queried.
+    """
+
+    id: int
+    rack: str | None
+    fenced: bool | None = None
+    log_dirs: tuple[LogDir, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Voter:
+    """A replica of the metadata log as the quorum's leader describes it (DescribeQuorum): a voter or an observer.
+
+    Attributes:
+        directory_id: in Kafka's notation; of voters of a static quorum 22 times ``A``.
+        caught_up: whether its log end is near the leader's; None if not known.
+        lag: records of the leader's log that it lacks; None if not known.
+    """
+
+    id: int
+    directory_id: str
+    caught_up: bool | None = None
+    lag: int | None = None
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """The controller quorum (KIP-853).
+
+    Attributes:
+        observers: brokers, and controllers that are not voters; without those that have not fetched for five minutes.
+    """
+
+    leader: int
+    voters: tuple[Voter, ...]
+    observers: tuple[Voter, ...] = ()
+
+
+@dataclass(frozen=True)
+class KafkaView:
+    """One observation of Kafka.
+
+    Attributes:
+        error: why Kafka could not be queried at all; None if it could. With an error, everything else is None.
+        brokers: registered brokers by id; None if unknown.
+        partitions: every partition of every topic, including internal ones; None if unknown.
+        min_isr: topic → its effective min.insync.replicas; None if unknown.
+        metadata_version: the finalized metadata.version level, None if unknown.
+        features: every finalized feature and its level (one at level 0 is missing), including metadata.version; None if unknown.
+        settings: (``"topic"`` or ``"broker"``, its name or its id in digits) → the keys of `TOPIC_SETTINGS` or
+            `BROKER_SETTINGS` that are set dynamically on exactly that topic or broker, with their values. One that could
+            not be queried is missing; one without any of them is present and empty. None if none could be queried.
+            `DEFAULT_USERS` has the default quota of users without one of their own, as `PRODUCER_RATE`.
+        topics: topic → its effective retention, message size and cleanup settings, wherever they are set; None if unknown.
+        standing: broker id → its values of the settings that a running broker accepts, and where each is set; a broker that could not be queried
+            is missing.
+        users: name → ACLs, credentials and quotas of each of the requested users only; None if unknown or not requested.
+        agents: principal → each agent's ACLs, of those that agents get; None if unknown.
+    """
+
+    error: str | None = None
+    cluster_id: str | None = None
+    brokers: Mapping[int, Broker] | None = None
+    partitions: tuple[Partition, ...] | None = None
+    min_isr: Mapping[str, int] | None = None
+    quorum: Quorum | None = None
+    metadata_version: int | None = None
+    features: Mapping[str, int] | None = None
+    settings: Mapping[tuple[str, str], Mapping[str, str]] | None = None
+    topics: Mapping[str, Mapping[str, str]] | None = None
+    standing: Mapping[int, Mapping[str, ConfigValues]] = field(default_factory=dict)
+    users: Mapping[str, UserView] | None = None
+    agents: Mapping[str, frozenset[Right]] | None = None

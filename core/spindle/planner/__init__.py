@@ -1,0 +1,1 @@
+"""The planner of placements. Knows nothing of Kubernetes."""

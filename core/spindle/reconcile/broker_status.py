@@ -1,0 +1,162 @@
+"""``status`` of each KafkaBroker: its state and start progress, and the location, state and usage of its disks."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.api import names
+from spindle.disks.disk_inventory import StateRecord
+from spindle.disks.lifecycle import DiskState
+from spindle.disks.usage import DiskUsage, status_of
+from spindle.model import disk_facts, maintenance, objects
+from spindle.model.broker_disks import disks_of
+from spindle.model.reports import inspected
+from spindle.model.restart_safety import RestartSafety
+from spindle.model.snapshot import SnapshotObject
+from spindle.model.state import ClusterState
+from spindle.model.times import stamp
+from spindle.model.view import LogDir
+from spindle.model.waiting import some
+from spindle.rollout.starts import reconcile_start, words
+
+_HEALTHY: Final = (DiskState.ACTIVE, DiskState.BACKFILLING)
+_CORDONED: Final = ("CordonRequested", "DiskUsageHigh")  # the disk itself is healthy
+_WITHOUT: Final = (DiskState.FAILED, DiskState.EVACUATING, DiskState.EVACUATED)
+_STEPS: Final = (
+    100  # usage is rounded to 1 % of the capacity, so that not every written byte changes the status
+)
+
+
+def broker_statuses(
+    state: ClusterState,
+    states: Mapping[tuple[int, str], StateRecord],
+    fills: Mapping[tuple[int, str], DiskUsage],
+) -> dict[str, dict[str, Any]]:
+    """KafkaBroker name → status."""
+    rolling = state.restart_safety
+    return {
+        objects.name(broker): _status(state, broker, rolling, states, fills)
+        for broker in state.brokers.values()
+    }
+
+
+def healthy(disk: Mapping[str, Any]) -> bool:
+    """Whether a disk of a status is in use and healthy; a disk that is only cordoned because it is nearly full counts as healthy."""
+    return disk.get("state") in _HEALTHY or disk.get("reason") in _CORDONED
+
+
+def _status(
+    state: ClusterState,
+    broker: SnapshotObject,
+    rolling: RestartSafety,
+    states: Mapping[tuple[int, str], StateRecord],
+    fills: Mapping[tuple[int, str], DiskUsage],
+) -> dict[str, Any]:
+    node_id = int(broker["spec"]["id"])
+    before = {d.get("name"): d for d in (broker.get("status") or {}).get("disks") or ()}
+    disks = []
+    for disk in disks_of(broker):
+        key = node_id, disk["name"]
+        entry = _disk(state, node_id, disk, states[key])
+        used = disk.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE
+        if used and (fill := status_of(fills.get(key), before.get(disk["name"]) or {})):
+            entry["usage"] = fill
+        disks.append(entry)
+    shares = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
+    failed = [disk["name"] for disk in disks if disk["state"] in _WITHOUT]
+    start = reconcile_start(state, broker)
+    condition, message = _state(state, broker, rolling, node_id, failed)
+    if condition == "Starting":
+        message = words(start) or message
+    status = {
+        "observedGeneration": broker["metadata"].get("generation", 0),
+        "state": condition,
+        "message": message,
+        "disks": disks,
+        "disksSummary": f"{sum(1 for disk in disks if healthy(disk))}/{len(disks)}",
+    }
+    if start:
+        status["start"] = start
+    if shares:
+        status["fullest"] = f"{round(100 * max(shares))}%"
+    return status
+
+
+def _state(
+    state: ClusterState, broker: SnapshotObject, rolling: RestartSafety, node_id: int, failed: list[str]
+) -> tuple[str, str]:
+    """``status.state`` and ``status.message`` of a KafkaBroker."""
+    pod = state.pods.get(node_id)
+    if pod is None:
+        if broker["spec"].get("leaving"):
+            return "Leaving", "Stopped permanently: it holds no replicas, and its pool is scaled in."
+        if maintenance.stopped(broker):
+            return "Stopped", "Down for maintenance until spec.maintenance.stopped is false."
+        return "Pending", "Its pod does not exist yet."
+    if objects.deleting(pod):
+        return "Stopping", "Its pod is terminating."
+    node = state.nodes.get(state.node_of(node_id) or "")
+    if node is not None and not objects.is_true(node, "Ready"):
+        return "Unreachable", f"Node {objects.name(node)} is not ready."
+    running = objects.kafka_runs(pod)
+    if running and failed:
+        return "Degraded", f"Kafka runs without {some(failed)}."
+    if objects.is_true(pod, "Ready"):
+        return "Running", "In sync."
+    if running:
+        behind = rolling.behind(node_id)
+        missing = f": it is not in the ISR of {some(behind)}" if behind else ""
+        return "Starting", f"Kafka is running and not in sync yet{missing}."
+    return "Starting", "Kafka is not running yet."
+
+
+def _disk(state: ClusterState, node_id: int, disk: Mapping[str, Any], record: StateRecord) -> dict[str, Any]:
+    name = disk["name"]
+    claim = state.claim(node_id, name)
+    volume = state.volume(claim)
+    found = inspected(state.pods.get(node_id)).get(name) or {}
+    log_dir = _log_dir(state, node_id, name)
+    result: dict[str, Any] = {
+        "name": name,
+        "logDir": names.log_dir(name),
+        "state": str(record.state),
+        "directoryId": disk["directoryId"],
+        "since": stamp(record.since),
+    }
+    if record.reason:
+        result["reason"] = record.reason
+    if record.message:
+        result["message"] = record.message
+    if volume is not None:
+        spec = volume.get("spec") or {}
+        result["pv"] = objects.name(volume)
+        path = (spec.get("local") or spec.get("hostPath") or {}).get("path")
+        if path:
+            result["path"] = path
+    node = state.node_of(node_id) or (state.brokers[node_id]["spec"].get("node"))
+    if node and volume is not None:
+        result["node"] = node
+    if found.get("mount"):
+        result["device"] = found["mount"]
+    return result | _fill(found, log_dir)
+
+
+def _fill(found: Mapping[str, Any], log_dir: LogDir | None) -> dict[str, Any]:
+    """Capacity, usage and replicas as Kafka reports them, else as the disk inspection found them."""
+    capacity, used = found.get("totalBytes"), found.get("usedBytes")
+    result: dict[str, Any] = {}
+    if log_dir is not None and not log_dir.error:
+        result["replicas"] = len(log_dir.replicas)
+        if log_dir.total_bytes is not None and log_dir.usable_bytes is not None:
+            capacity, used = log_dir.total_bytes, log_dir.total_bytes - log_dir.usable_bytes
+    if capacity and used is not None:
+        result["capacityBytes"] = int(capacity)
+        result["usedBytes"] = round(_STEPS * used / capacity) * int(capacity) // _STEPS
+    return result
+
+
+def _log_dir(state: ClusterState, node_id: int, disk: str) -> LogDir | None:
+    broker = (state.kafka.brokers or {}).get(node_id)
+    for log_dir in (broker.log_dirs if broker else None) or ():
+        if log_dir.path == names.log_dir(disk):
+            return log_dir
+    return None

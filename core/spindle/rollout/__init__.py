@@ -1,0 +1,1 @@
+"""Restarts: which pods differ from the spec, in which order brokers restart, evictions, drains and upgrades."""

@@ -1,0 +1,174 @@
+"""Gives agents access to Kafka: a certificate for each node with a broker of this cluster, and ACLs for its principal.
+
+A certificate permits nothing but what the ACLs of its principal allow. So when the last broker leaves a node, Spindle revokes
+the ACLs; the certificate expires by itself, after a week at most.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from spindle.api import names
+from spindle.manifests.secrets import agent_metadata
+from spindle.model import objects
+from spindle.model.actions import AlterUser, CertifyAgents, Delete
+from spindle.model.agent_access import RIGHTS, Request
+from spindle.model.agents import NO_AGENT
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.rights import Right
+from spindle.model.snapshot import Certificate
+from spindle.model.state import ClusterState
+from spindle.model.times import seconds, stamp
+from spindle.model.unavailable import nodes_with_brokers
+from spindle.model.waiting import Waiting
+from spindle.security.certificates import in_last_third
+from spindle.security.rotation import Authority, Holder
+
+UNKNOWN: Final = "agentcertificates"
+DAYS: Final = 7
+_NOBODY: Final[frozenset[Right]] = frozenset()
+
+
+def reconcile_agents(state: ClusterState, builder: PlanBuilder) -> None:
+    """Grant ACLs to the agents of nodes with brokers, and revoke those of all other agents and of agents of earlier versions."""
+    nodes = nodes_with_brokers(state) if state.snap.agent_namespace else set()
+    due = dict.fromkeys(map(names.agent_principal, nodes), RIGHTS)
+    former = state.snap.former_agents
+    if former is not None and _all_have_keys(state, nodes):
+        builder.do(_delete(state, "Secret", former.metadata))
+    elif former is not None or UNKNOWN in state.snap.unknown:
+        # Brokers that have restarted no longer list this principal as a super user, so it needs ACLs.
+        due[names.PRINCIPAL_AGENT] = RIGHTS
+    have = state.kafka.agents
+    if have is None:
+        return
+    for user in sorted(due.keys() | have.keys()):
+        give, take = (
+            one.get(user, _NOBODY) - other.get(user, _NOBODY) for one, other in ((due, have), (have, due))
+        )
+        if give or take:
+            builder.do(_alter(user, give, take))
+
+
+def _all_have_keys(state: ClusterState, nodes: set[str]) -> bool:
+    """Whether every agent that may be alive requests a certificate for its own key."""
+    if "leases" in state.snap.unknown:
+        return False
+    agents = (state.snap.agents.get(node, NO_AGENT) for node in nodes)
+    return all(agent.request is not None or agent.silent for agent in agents)
+
+
+def _alter(user: str, give: frozenset[Right], take: frozenset[Right]) -> AlterUser:
+    text = "has been granted the ACLs of an agent" if give else "no longer has the ACLs of an agent"
+    return AlterUser(
+        user=user,
+        give=tuple(sorted(give)),
+        take=tuple(sorted(take)),
+        quotas={},
+        reason="AgentGranted" if give else "AgentAccessRevoked",
+        message=f"User:{user} {text}.",
+    )
+
+
+def certify_agents(state: ClusterState, builder: PlanBuilder, authority: Authority) -> list[Holder]:
+    """Sign the certificate requests of agents on nodes with brokers; renew in the last third of the lifetime.
+
+    Returns:
+        the agents as one holder of certificates, for the rotation of the CA; empty if there is no agent.
+    """
+    if not state.snap.agent_namespace or UNKNOWN in state.snap.unknown:
+        return []
+    there = state.snap.agent_certificates
+    held = there.held if there is not None else {}
+    asked = {
+        node: request
+        for node in nodes_with_brokers(state)
+        if (request := state.snap.agents.get(node, NO_AGENT).request) is not None
+    }
+    sign = {
+        node: asked[node].pem for node in asked if _due(held.get(node), asked[node], authority, state.now)
+    }
+    keep = tuple(
+        sorted(node for node in held.keys() - sign.keys() if _stays(state, node, held[node], authority))
+    )
+    written = _since(state, authority)
+    trusting = there is not None and set(there.trust) == set(authority.trusted)
+    if sign or len(keep) < len(held) or (there is not None and not trusting):
+        builder.do(
+            CertifyAgents(
+                metadata=agent_metadata(state.cluster, state.snap.agent_namespace),
+                requests=sign,
+                keep=keep,
+                days=DAYS,
+                trusted=authority.trusted,
+                since=stamp(written) if written is not None else "",
+                seen=there.metadata if there is not None else None,
+                reason="AgentsCertified" if sign else "",
+                message=f"Issued certificates for the agents on {', '.join(sorted(sign))}.",
+            )
+        )
+    if there is None:
+        return [Holder(_name(state), "", frozenset(), 0.0)] if sign else []
+    other = next((each.issuer for each in held.values() if each.issuer != authority.signer), None)
+    age = state.now - written if written is not None else 0.0
+    return [Holder(_name(state), other or authority.signer, frozenset(there.trust), age)]
+
+
+def _due(held: Certificate | None, request: Request, authority: Authority, now: float) -> bool:
+    return (
+        held is None or held.key != request.key or held.issuer != authority.signer or in_last_third(held, now)
+    )
+
+
+def _stays(state: ClusterState, node: str, held: Certificate, authority: Authority) -> bool:
+    """Whether to keep a certificate that is not renewed now.
+
+    A certificate of another authority that no agent requests any more is dropped: it would block the rotation of that authority forever.
+    """
+    if node not in nodes_with_brokers(state) or held.not_after <= state.now:
+        return False
+    return held.issuer == authority.signer or "leases" in state.snap.unknown
+
+
+def _since(state: ClusterState, authority: Authority) -> float | None:
+    """Since when the ConfigMap has listed the current trusted authorities; `certificates.since` does the same for Secrets."""
+    there = state.snap.agent_certificates
+    if there is None or set(there.trust) != set(authority.trusted):
+        return None
+    if any(each.issuer != authority.signer for each in there.held.values()):
+        return None
+    return seconds((there.metadata.get("annotations") or {}).get(names.ANN_WRITTEN))
+
+
+def withdraw_agents(state: ClusterState, builder: PlanBuilder) -> bool:
+    """Delete the agents' certificates from their namespace, which garbage collection does not reach. True when none are left."""
+    if UNKNOWN in state.snap.unknown:
+        builder.wait(certificates_unknown(state))
+        return False
+    there, former = state.snap.agent_certificates, state.snap.former_agents
+    if there is not None:
+        builder.do(_delete(state, "ConfigMap", there.metadata))
+    if former is not None:
+        builder.do(_delete(state, "Secret", former.metadata))
+    return there is None and former is None
+
+
+def certificates_unknown(state: ClusterState) -> Waiting:
+    """The wait for certificates that cannot be read: "unknown is not absent" (`docs/safety.md`, rule 8)."""
+    namespace = state.snap.agent_namespace
+    return Waiting(
+        "Withdraw" if objects.deleting(state.cluster) else "IssueCertificate",
+        f"ConfigMap/{_name(state)}",
+        "AgentCertificatesUnknown",
+        f"The agents' certificates for this cluster's Kafka cannot be read in namespace {namespace}. "
+        "The agents keep using the certificates that they have.",
+        f"Check that the operator's Role in namespace {namespace} allows it to read ConfigMaps and Secrets and that the API server answers.",
+    )
+
+
+def _name(state: ClusterState) -> str:
+    return names.agent_certificates(state.namespace, state.name)
+
+
+def _delete(state: ClusterState, kind: str, metadata: Mapping[str, Any]) -> Delete:
+    uid = str(metadata.get("uid", ""))
+    return Delete(kind=kind, name=_name(state), uid=uid, namespace=state.snap.agent_namespace)

@@ -1,0 +1,446 @@
+"""Adds disks to existing brokers: each disk is provisioned on its broker's node before the pod is recreated.
+
+Spindle first records the disk on the KafkaBroker as not in use. Then it gets the claim bound: to a free local volume that a
+claimRef reserves, or to a volume from a provisioner, for which a short-lived pod takes the claim to the broker's node. The disk
+is put into use only when the volume exists and the agent reports it blank and healthy; the broker then restarts to use it, under
+"no restart below min.insync.replicas" (`docs/safety.md`, rule 2).
+
+The claim of an evacuated disk is bound in the same way if it was recreated and no pod mounts it: with volumeBindingMode
+WaitForFirstConsumer nothing else would bind it, and the replacement disk would have no volume.
+"""
+
+from enum import Enum
+from typing import Final
+
+from spindle.api import names
+from spindle.api.cluster import BrokerPool
+from spindle.brokers.claims import claim_of, request_volume
+from spindle.brokers.records import new_disk, node_of_volumes
+from spindle.brokers.volume_room import DiskWant, class_of, free_volume, is_static, reachable
+from spindle.disks.broker_disks import BrokerDisk, unbound
+from spindle.disks.disk_inventory import DiskInventory
+from spindle.disks.lifecycle import DiskState
+from spindle.model import disk_facts, objects
+from spindle.model.actions import Create, Delete, Patch
+from spindle.model.broker_disks import disks_of
+from spindle.model.broker_records import BrokerRecords
+from spindle.model.claim_release import annotate_refusal
+from spindle.model.cluster_identity import NodeIdentity
+from spindle.model.events import Event
+from spindle.model.lost_brokers import node_is_lost
+from spindle.model.maintenance import disk_requests
+from spindle.model.nodes import section
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.snapshot import SnapshotObject
+from spindle.model.stale_records import is_stale
+from spindle.model.state import ClusterState
+from spindle.model.waiting import Waiting, counted, some
+
+_ADD: Final = "AddDisk"
+_NEEDED: Final = frozenset({"nodes", "persistentvolumes", "storageclasses"})
+_INSPECTION_SECONDS: Final = (
+    30.0  # how long to wait for the agent's report before a local volume is used without it
+)
+_COMING_SECONDS: Final = (
+    120.0  # how long one disk of a broker waits for another, so that one restart serves both
+)
+_AT_ONCE: Final = "Immediate"
+_JOINED: Final = frozenset(DiskState) - {DiskState.PROVISIONING, DiskState.REMOVED}
+
+
+class _VolumeState(Enum):
+    """Progress of the volume of a disk that is being added."""
+
+    READY = "ready"
+    COMING = "coming"
+    STUCK = "stuck"
+
+
+def reconcile_added_disks(
+    inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, identity: NodeIdentity
+) -> None:
+    """Add the disks that a pool specifies and its brokers do not have yet."""
+    state = inventory.state
+    if state.snap.unknown & _NEEDED:
+        return  # already reported
+    for broker_id, broker in state.brokers.items():
+        pool = state.pool_of(broker)
+        going = broker_id in inventory.scaling_in or node_is_lost(state, broker_id)
+        if pool is None or objects.deleting(broker) or going:
+            continue
+        _add(state, builder, records, pool, broker)
+        mine = [slot for slot in inventory.by_broker.get(broker_id, ()) if slot.key not in inventory.removing]
+        _provision_disks(inventory, builder, records, identity, pool, mine)
+        if broker["spec"].get("joining") and mine and all(slot.recorded in _JOINED for slot in mine):
+            records.note(broker_id, joining=False)  # not None: the record was created with it
+        for slot in mine:
+            # From now on it is an ordinary disk.
+            if slot.added and slot.disk.get("fsUuid") and slot.recorded in _JOINED:
+                records.note_disk(broker_id, slot.name, added=None)
+
+
+def _provision_disks(
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    identity: NodeIdentity,
+    pool: BrokerPool,
+    mine: list[BrokerDisk],
+) -> None:
+    """Get volumes for the disks of a broker that have none; new disks are put into use together, to need one restart."""
+    coming = [slot for slot in mine if slot.never_used]
+    how = {slot.name: _provision(inventory, builder, identity, pool, slot) for slot in coming}
+    if _VolumeState.COMING not in how.values():
+        for slot in coming:
+            if how[slot.name] is _VolumeState.READY:
+                _put_into_use(inventory.state, records, slot)
+    for slot in mine:
+        if not slot.never_used:
+            _rebind(inventory, builder, identity, pool, slot)
+
+
+def _add(
+    state: ClusterState,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    pool: BrokerPool,
+    broker: SnapshotObject,
+) -> None:
+    """Record missing disks, each with its own directory id; skipped while the record is stale, as the missing ones are not known then."""
+    if is_stale(state, broker):
+        return
+    broker_id, having = int(broker["spec"]["id"]), {disk["name"] for disk in disks_of(broker)}
+    drained = {disk for disk, request in disk_requests(broker).items() if request.drained}
+    wanted = [name for i in range(pool.disks.count) if (name := names.disk_name(i)) not in having]
+    found = []
+    for name in wanted:
+        there = state.claims.get(names.claim_name(state.name, broker_id, name))
+        if there is not None:
+            builder.wait(_claim_conflict(broker, name, there))
+        elif name not in drained:
+            found.append(name)
+    # A broker that never had a volume gets this one with its others, on whichever node its pod is scheduled.
+    ran = any(disk.get("pvUid") for disk in disks_of(broker))
+    for name in found:
+        entry = new_disk(state, broker_id, name)
+        records.add_disk(broker_id, entry | {"mode": disk_facts.ABSENT, "added": True} if ran else entry)
+    if found:
+        builder.events.append(
+            Event(
+                "Normal",
+                "DisksAdded",
+                f"Adding {some(found)} to {objects.name(broker)}: pool {pool.name} specifies {counted(pool.disks.count, 'disk')} "
+                "per broker.",
+                "KafkaCluster",
+                state.name,
+                objects.uid(state.cluster),
+            )
+        )
+
+
+def _claim_conflict(broker: SnapshotObject, name: str, there: SnapshotObject) -> Waiting:
+    going = objects.deleting(there)
+    return Waiting(
+        _ADD,
+        f"KafkaBroker/{objects.name(broker)}/{name}",
+        "ClaimNameConflict",
+        f"{name} cannot be added to {objects.name(broker)} yet: claim {objects.name(there)} "
+        + (
+            "of a former disk is still being deleted."
+            if going
+            else "exists already and does not belong to a disk of this broker."
+        ),
+        "Nothing to do: Spindle continues when the claim is deleted."
+        if going
+        else f"Delete claim {objects.name(there)} if the data on its volume is not needed.",
+        quiet=going,
+    )
+
+
+def _put_into_use(state: ClusterState, records: BrokerRecords, slot: BrokerDisk) -> None:
+    volume = state.volume(state.claims.get(slot.disk["claim"]))
+    if volume is not None:
+        records.note_disk(
+            slot.broker, slot.name, mode=disk_facts.ACTIVE, pv=objects.name(volume), pvUid=objects.uid(volume)
+        )
+
+
+def _provision(
+    inventory: DiskInventory, builder: PlanBuilder, identity: NodeIdentity, pool: BrokerPool, slot: BrokerDisk
+) -> _VolumeState:
+    """Take the next step towards a volume for one disk."""
+    state = inventory.state
+    node = _node(state, slot.broker)
+    if node is None:
+        builder.wait(_no_node(inventory, slot))
+        return _VolumeState.STUCK
+    there = state.claims.get(slot.disk["claim"])
+    if there is None:
+        return _begin(inventory, builder, identity, pool, slot, node)
+    if objects.deleting(there):
+        builder.wait(_claim_conflict(state.brokers[slot.broker], slot.name, there))
+        return _VolumeState.STUCK
+    if not objects.bound_volume(there):
+        return _request_volume(inventory, builder, identity, slot, there, node)
+    pod = claim_pod_of(state, slot)
+    if pod is not None:
+        end_claim_pod(builder, pod)
+        return _VolumeState.COMING
+    return _inspect(inventory, builder, slot, there, node)
+
+
+def _rebind(
+    inventory: DiskInventory, builder: PlanBuilder, identity: NodeIdentity, pool: BrokerPool, slot: BrokerDisk
+) -> None:
+    """Get a volume for the claim of an evacuated disk; its content is then checked like that of any new disk."""
+    state = inventory.state
+    there, pod = state.claims.get(slot.disk["claim"]), claim_pod_of(state, slot)
+    if there is None or not unbound(state, slot):
+        if pod is not None:
+            end_claim_pod(builder, pod)
+        return
+    if inventory.state_of(slot) is not DiskState.EVACUATED or slot.mode != disk_facts.ABSENT:
+        return
+    node = _node(state, slot.broker)
+    if node is None:
+        builder.wait(_no_node(inventory, slot))
+        return
+    found = class_of((there.get("spec") or {}).get("storageClassName"), state.snap.storage_classes)
+    if is_static(found) and not kept_volumes(state, slot.disk["claim"]):
+        _reserve(inventory, builder, pool, slot, node)
+    else:
+        _request_volume(inventory, builder, identity, slot, there, node)
+
+
+def _node(state: ClusterState, broker_id: int) -> SnapshotObject | None:
+    """The node of the broker's volumes, else of its pod, else the node on record."""
+    broker = state.brokers[broker_id]
+    name = node_of_volumes(state, broker) or state.node_of(broker_id) or broker["spec"].get("node")
+    return state.nodes.get(str(name or ""))
+
+
+def _begin(
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    identity: NodeIdentity,
+    pool: BrokerPool,
+    slot: BrokerDisk,
+    node: SnapshotObject,
+) -> _VolumeState:
+    """Create the claim; with a class that has no provisioner, reserve a volume for it first."""
+    state, disks = inventory.state, pool.disks
+    volume: str | None = None
+    if is_static(class_of(disks.storage_class, state.snap.storage_classes)):
+        kept = kept_volumes(state, slot.disk["claim"])
+        if not kept:
+            return _reserve(inventory, builder, pool, slot, node)
+        volume = objects.name(kept[0])
+    broker = state.brokers[slot.broker]
+    builder.do(Create(object=claim_of(state, identity, broker, pool, slot.disk, volume)))
+    return _VolumeState.COMING
+
+
+def _reserve(
+    inventory: DiskInventory, builder: PlanBuilder, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject
+) -> _VolumeState:
+    """Reserve a free volume on the node; the patch fails if another claim has taken the volume in the meantime."""
+    state, disks = inventory.state, pool.disks
+    want = DiskWant(disks.size, disks.storage_class)
+    taken = {a.name for a in builder.actions if isinstance(a, Patch) and a.kind == "PersistentVolume"}
+    free = [volume for volume in state.snap.volumes if objects.name(volume) not in taken]
+    found = free_volume(node, free, state.snap.storage_classes, want)
+    if found is None:
+        builder.wait(_no_volume(inventory, pool, slot, node))
+        return _VolumeState.STUCK
+    claim_ref = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": state.namespace,
+        "name": slot.disk["claim"],
+    }
+    builder.do(refer(found, claim_ref))
+    return _VolumeState.COMING
+
+
+def refer(volume: SnapshotObject, claim_ref: dict[str, str] | None) -> Patch:
+    """Reserve a volume for a claim, or release it (None); the patch fails if the volume has changed in the meantime."""
+    return Patch(
+        kind="PersistentVolume",
+        name=objects.name(volume),
+        uid=objects.uid(volume),
+        resource_version=objects.version(volume),
+        body={"spec": {"claimRef": claim_ref}},
+    )
+
+
+def kept_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
+    """Volumes that are reserved for a claim and not bound to it yet."""
+    return [
+        volume
+        for volume in state.volumes.values()
+        if _kept_for(state, volume, claim_name) and not section(volume, "spec", "claimRef").get("uid")
+    ]
+
+
+def left_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
+    """Volumes that a former claim of this name had and that were retained when it was deleted."""
+    return [
+        volume
+        for volume in state.volumes.values()
+        if _kept_for(state, volume, claim_name)
+        and section(volume, "spec", "claimRef").get("uid")
+        and section(volume, "status").get("phase") == "Released"
+    ]
+
+
+def _kept_for(state: ClusterState, volume: SnapshotObject, claim_name: str) -> bool:
+    ref = section(volume, "spec", "claimRef")
+    return (ref.get("namespace"), ref.get("name")) == (state.namespace, claim_name)
+
+
+def _request_volume(
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    identity: NodeIdentity,
+    slot: BrokerDisk,
+    there: SnapshotObject,
+    node: SnapshotObject,
+) -> _VolumeState:
+    """Wait for the volume; with WaitForFirstConsumer, create the pod that makes the provisioner act."""
+    state = inventory.state
+    wanted = (there.get("spec") or {}).get("storageClassName")
+    found = class_of(wanted, state.snap.storage_classes)
+    unschedulable = ""
+    if found is not None and not is_static(found) and found.get("volumeBindingMode") != _AT_ONCE:
+        pod = claim_pod_of(state, slot)
+        if pod is None:
+            builder.do(request_volume(state, identity, slot.disk["claim"], objects.name(node)))
+        elif objects.is_over(pod):
+            end_claim_pod(builder, pod)
+        else:
+            scheduled = objects.condition(pod, "PodScheduled") or {}
+            unschedulable = str(scheduled.get("message") or "") if scheduled.get("status") == "False" else ""
+    wait = Waiting(
+        _ADD,
+        inventory.object_name(slot),
+        "VolumeNotBound",
+        f"Claim {slot.disk['claim']} of class {wanted or '(default)'} is not bound to a volume on node {objects.name(node)} yet. "
+        f"{'The scheduler reports: ' + unschedulable if unschedulable else ''}".rstrip(),
+        "Nothing to do: Spindle continues when the provisioner has created a volume or the reserved volume is bound."
+        if not unschedulable
+        else "Resolve what the scheduler reports. Spindle continues when the claim is bound.",
+        quiet=not unschedulable,
+    )
+    builder.wait(wait)
+    return _VolumeState.STUCK if state.waited(wait.key) > _COMING_SECONDS else _VolumeState.COMING
+
+
+def _inspect(
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    slot: BrokerDisk,
+    there: SnapshotObject,
+    node: SnapshotObject,
+) -> _VolumeState:
+    """Whether a bound volume may be mounted in its broker's pod."""
+    state = inventory.state
+    volume = state.volume(there)
+    if volume is None or not reachable(volume, node):
+        builder.wait(_not_on_node(inventory, slot, there, node))
+        return _VolumeState.STUCK
+    refused = objects.annotation(there, names.ANN_REFUSED)
+    usable = slot.health.well and slot.health.content in (disk_facts.BLANK, disk_facts.OURS)
+    if slot.watched and usable:
+        if refused is not None:
+            builder.do(annotate_refusal(there, None))
+        return _VolumeState.READY
+    bad = slot.watched and (slot.health.bad or slot.health.content == disk_facts.FOREIGN)
+    if refused is not None or bad:
+        builder.wait(_unusable(inventory, slot, refused or slot.health.message or "the disk is not blank"))
+        return _VolumeState.STUCK
+    local = bool(section(volume, "spec", "local"))
+    agent = state.snap.agents.get(objects.name(node))
+    if not slot.watched and (not local or agent is None):
+        return _VolumeState.READY  # only preflight can inspect it
+    wait = Waiting(
+        _ADD,
+        inventory.object_name(slot),
+        "DiskInspectionPending",
+        f"The agent on node {objects.name(node)} has not reported the state of {slot.name} yet.",
+        f"Nothing to do: Spindle continues when the agent reports, or after {_INSPECTION_SECONDS:.0f} s.",
+        quiet=True,
+    )
+    builder.wait(wait)
+    waited = state.waited(wait.key)
+    if waited <= _INSPECTION_SECONDS:
+        return _VolumeState.COMING
+    # An operator that has just started waits longer: the agent may not have renewed its Lease since then.
+    unheard = not (agent is None or agent.alive or agent.silent) and "leases" not in state.snap.unknown
+    if not slot.watched and not unheard:
+        return _VolumeState.READY
+    return _VolumeState.COMING if waited <= _COMING_SECONDS else _VolumeState.STUCK
+
+
+def claim_pod_of(state: ClusterState, slot: BrokerDisk) -> SnapshotObject | None:
+    """The pod that makes the provisioner create the disk's volume."""
+    return state.pod_by_name.get(slot.disk["claim"])
+
+
+def end_claim_pod(builder: PlanBuilder, pod: SnapshotObject) -> None:
+    """Delete a pod that was created only to get a claim bound."""
+    if not objects.deleting(pod):
+        builder.do(Delete(kind="Pod", name=objects.name(pod), uid=objects.uid(pod)))
+
+
+def _no_node(inventory: DiskInventory, slot: BrokerDisk) -> Waiting:
+    return Waiting(
+        _ADD,
+        inventory.object_name(slot),
+        "NodeUnknown",
+        f"{slot.name} cannot be added to broker {slot.broker}: the node with its disks is not known or does not exist.",
+        "Bring the node back.",
+    )
+
+
+def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> Waiting:
+    disks = pool.disks
+    left = [objects.name(volume) for volume in left_volumes(inventory.state, slot.disk["claim"])]
+    hint = (
+        f" To use {some(left)} again, which was {slot.name} of this broker before and was retained: if the data on it is not needed, "
+        "wipe it and remove its spec.claimRef."
+        if left
+        else ""
+    )
+    having = len([s for s in inventory.by_broker[slot.broker] if not s.never_used])
+    return Waiting(
+        _ADD,
+        inventory.object_name(slot),
+        "InsufficientVolumesOnNode",
+        f"{slot.name} cannot be added to broker {slot.broker}: node {objects.name(node)} has no free volume of class "
+        f"{disks.storage_class or '(default)'} with at least {disks.size}.",
+        f"Provide such a volume on {objects.name(node)}.{hint} Or set disks.count of pool {pool.name} back to {having}.",
+    )
+
+
+def _not_on_node(
+    inventory: DiskInventory, slot: BrokerDisk, there: SnapshotObject, node: SnapshotObject
+) -> Waiting:
+    return Waiting(
+        _ADD,
+        inventory.object_name(slot),
+        "VolumeNotOnNode",
+        f"Claim {objects.name(there)} is bound to volume {objects.bound_volume(there)}. The volume cannot be read, or cannot be mounted on "
+        f"{objects.name(node)}, the node of broker {slot.broker}.",
+        "Use a StorageClass with volumeBindingMode WaitForFirstConsumer: lower disks.count, change the class, then raise disks.count again.",
+    )
+
+
+def _unusable(inventory: DiskInventory, slot: BrokerDisk, problem: str) -> Waiting:
+    return Waiting(
+        _ADD,
+        inventory.object_name(slot),
+        "DiskUnusable",
+        f"{slot.name} of broker {slot.broker} is not used: {problem.rstrip('.')}. The broker keeps running without it.",
+        "Mount the right disk, with an empty file system. If no agent watches the disk, then remove the annotation "
+        f"{names.ANN_REFUSED} from claim {slot.disk['claim']}.",
+    )
