@@ -22,7 +22,6 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     return made
 
 
-@pytest.mark.slow
 def test_placeholder_dead_and_readonly_disks_are_offline_dirs(cluster: Cluster) -> None:
     broker = cluster.brokers[0]
     cluster.make_topic("spread", [[0]] * 8)

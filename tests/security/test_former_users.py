@@ -54,7 +54,7 @@ def test_who_may_write_to_all_topics_is_kept_out_of_spindles(
     write(client, topic=names.TOPIC_SAMPLES)
     decided = change(everything, {}, UserRecord(), UserView(), password=False).record
     users.keep_out(link, principal, wanted=decided.kept_out)
-    assert users.look(link, [principal])[principal].kept_out
+    wait_for("the denial", lambda: users.look(link, [principal])[principal].kept_out)
     with pytest.raises(TopicAuthorizationFailedError):
         write(client, topic=names.TOPIC_SAMPLES)
     if OTHER.startswith(name.rstrip("*")):
