@@ -188,7 +188,9 @@ class MoreRules:
             self._clusters.add(before["metadata"]["uid"])
         if who not in _OURS:
             return
-        if (stranger := self.strangers.get(before["metadata"]["uid"])) is not None:
+        # A KafkaRebalance names this cluster and gets its status, no matter who owns it.
+        asks = before["kind"] == "KafkaRebalance" and method == "PATCH"
+        if (stranger := self.strangers.get(before["metadata"]["uid"])) is not None and not asks:
             self._breaks(16, f"{method} of {stranger}, which belongs to another owner, by {who}")
         if before["kind"] == "KafkaBroker" and after is not None:
             node = before["spec"].get("node")

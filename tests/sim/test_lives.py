@@ -74,7 +74,7 @@ def test_failed_runs_of_many_are_reported_with_their_seed_and_the_first_with_the
 
     said = capsys.readouterr().out
     assert said.count("12.50  disk             disk0 of broker 1 dies  (d7)") == command.STORIES
-    assert "life 7 failed: (a) 1 acknowledged record is lost" in said
+    assert "run 7 failed: (a) 1 acknowledged record is lost" in said
     assert "life 7: " in said
     assert "5 failed: seeds 7, 8, 9, 10, 11" in said
     assert "python -m tests.sim --seed 7 " in said
