@@ -4,7 +4,6 @@ import asyncio
 import errno
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -304,10 +303,10 @@ class SimPool:
         )
         if not (calm and same and now - full < 15.0) or disk.kafka_error:
             return False
-        disk.glanced = replace(disk.glanced, at=now)
+        disk.glanced = _with(disk.glanced, at=now)
         if disk.probed is not None:
-            disk.probed = replace(disk.probed, at=now)
-        disk._watch = replace(disk._watch, round_at=now)
+            disk.probed = _with(disk.probed, at=now)
+        disk._watch = _with(disk._watch, round_at=now)
         return True
 
     def _report(self, key: Any, watch: Any, fs: FileSystem | None, starved: bool, late: float) -> None:
@@ -400,6 +399,13 @@ class SimPool:
             return
         self._seen[key] = (mark, now)
         self._agent.real.take(key, Inspected(at=now, found=podfiles.found(fs)))
+
+
+def _with(made: Any, **fields: Any) -> Any:
+    """Like `dataclasses.replace`, but several times as fast; for rounds without changes."""
+    copy = object.__new__(type(made))
+    copy.__dict__.update(made.__dict__, **fields)
+    return copy
 
 
 def _mark(fs: FileSystem) -> tuple[Any, ...]:

@@ -332,12 +332,13 @@ class Brokers(Quorum):
             del log.entries[same:]
             how = f"truncated on {fs.disk}, which follows broker {leader.broker}"
             self.ledger.destroys(fs, part.key, log, cut, how)
-        room = max(0, fs.free // RECORD)
-        rate = FETCHED if broker in part.isr else max(1, self._rate(part, process) // RECORD)
-        taken = source.entries[same:][: min(rate, room)]
-        if taken:
-            log.entries += taken
-            log.written_at = fs.used_at = self.kernel.now + self.skew(process.node)
+        if len(source.entries) > same:
+            room = max(0, fs.free // RECORD)
+            rate = FETCHED if broker in part.isr else max(1, self._rate(part, process) // RECORD)
+            taken = source.entries[same:][: min(rate, room)]
+            if taken:
+                log.entries += taken
+                log.written_at = fs.used_at = self.kernel.now + self.skew(process.node)
         if len(log.entries) >= len(source.entries):
             part.caught[broker] = self.kernel.now
 
@@ -398,6 +399,8 @@ class Brokers(Quorum):
 
 def _alike(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int:
     """Number of equal entries at the start of two logs."""
+    if one == other:
+        return len(one)
     most = min(len(one), len(other))
     if one[:most] == other[:most]:
         return most
