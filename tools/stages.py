@@ -90,15 +90,16 @@ def stages() -> dict[str, Stage]:
             Stage(
                 "sim",
                 "tests of the simulation itself, and kept runs",
-                # One process each: they run beside `e2e`, which mostly waits.
-                _pytest("tests/sim"),
-                30,
+                _pytest("tests/sim", "--numprocesses=logical", "--dist=worksteal"),
+                20,
             ),
             # Seeds 1, 2, 3 … in order: how many depends on the machine, what each does does not.
             Stage(
                 "lives",
                 "random simulated runs: as many as four minutes allow, and at least 100",
-                _python("tests.sim", "--lives", "100", "--minutes", "4", "--jobs", "1"),
+                _python(
+                    "tests.sim", "--lives", "100", "--minutes", "4", "--without", "tests/sim/open_seeds.txt"
+                ),
                 30,
             ),
             Stage("many-lives", "thousands of simulated runs", _python("tests.sim", "--lives", "3000"), 300),
@@ -186,13 +187,15 @@ RUNS: dict[str, tuple[str | Beside, ...]] = {
         "types",
         "imports",
         "unit",
+        "sim",
+        "lives",
         "build",
         "health",
+        "chart",
         # Tests on real Kafka wait most of the time, for example until a broker is fenced or a copy ends.
-        Beside((("kafka",), ("kube", "spark", "chart"))),
+        Beside((("kafka",), ("kube", "spark"))),
         "testbed",
-        # Scenarios wait even more, and leave one CPU to the simulation.
-        Beside((("e2e",), ("sim", "lives"))),
+        "e2e",
     ),
     "e2e": (
         "properties",
