@@ -15,6 +15,7 @@ from spindle.api import names
 from spindle.model.replica_index import Key, ReplicaIndex, names_of
 from spindle.model.waiting import Waiting, counted, some
 
+ANN_ACCEPTED: Final = f"{names.GROUP}/accepted-loss"
 _DIGITS = 16
 
 
@@ -254,10 +255,3 @@ def _survivors_away(replica_index: ReplicaIndex, loss: Loss, keys: Collection[Ke
         unblocked_by=f"Bring {brokers} back; or, if {'its' if len(away) == 1 else 'their'} disks are lost too, accept that loss as well.",
         objects=tuple(names_of(keys)),
     )
-
-
-SHARED_FOR_SECONDS: Final = (
-    60.0  # for which disks of one node that stall together are attributed to a starved node
-)
-
-ANN_ACCEPTED: Final = f"{names.GROUP}/accepted-loss"

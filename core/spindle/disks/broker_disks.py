@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.disks import correlated_failures
-from spindle.disks.acceptance import SHARED_FOR_SECONDS
+from spindle.disks.correlated_failures import SHARED_FOR_SECONDS
 from spindle.disks.health import (
     FULL,
     KAFKA_OFFLINE,

@@ -11,6 +11,9 @@ from spindle.model.waiting import Waiting, counted
 
 WINDOW_SECONDS: Final = 600.0
 LEAST: Final = 2  # this many may always go bad
+SHARED_FOR_SECONDS: Final = (
+    60.0  # for which disks of one node that stall together are attributed to a starved node
+)
 _RULE: Final = 9
 
 Verdicts = Mapping[tuple[int, str], float]

@@ -21,6 +21,9 @@ from spindle.moves.ceilings import ceilings
 from spindle.moves.journal import Journal
 
 OUT: Final = frozenset({DiskState.EVACUATED, DiskState.DRAINED, DiskState.REMOVED})
+# States of disks whose removal has started, or that hold nothing that needs a place elsewhere.
+BEGUN: Final = frozenset({DiskState.DRAINING, DiskState.FAILED, DiskState.EVACUATING, *OUT})
+SHUT: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
 
 
 @dataclass(frozen=True)
@@ -211,9 +214,3 @@ class DiskInventory:
     def in_states(self, *states: DiskState) -> list[BrokerDisk]:
         """Disks that are in one of these states now."""
         return [slot for slot in self.slots if self.state_of(slot) in states]
-
-
-# States of disks whose removal has started, or that hold nothing that needs a place elsewhere.
-BEGUN: Final = frozenset({DiskState.DRAINING, DiskState.FAILED, DiskState.EVACUATING, *OUT})
-
-SHUT: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})

@@ -7,7 +7,7 @@ are unwritable already, one broker at a time.
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 
-from spindle.disks.acceptance import SHARED_FOR_SECONDS
+from spindle.disks.correlated_failures import SHARED_FOR_SECONDS
 from spindle.model.replica_index import Key, ReplicaIndex
 from spindle.model.view import Partition
 from spindle.model.waiting import Waiting, counted, some

@@ -1,4 +1,4 @@
-"""Services, PodDisruptionBudgets, NetworkPolicies and each node's ConfigMap."""
+"""Services and PodDisruptionBudgets."""
 
 from spindle.listeners.external_addresses import listener_services, reconcile_listeners
 from spindle.manifests.budgets import broker_budget, controller_budget, drain_budget

@@ -11,10 +11,7 @@ from spindle.model.snapshot import SnapshotObject
 
 def inspected(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
     """Disk name → what was found there; empty while nothing was reported or if it cannot be parsed."""
-    try:
-        return inspection.parse(_said(pod))
-    except ValueError:
-        return {}
+    return _parsed(_said(pod))
 
 
 def handed_over(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
@@ -23,8 +20,12 @@ def handed_over(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
     The disks may have changed since `inspected`: preflight can wait for days in between.
     """
     ended = (objects.terminated(pod, names.CONTAINER_PREFLIGHT) if pod is not None else None) or {}
+    return _parsed(str(ended.get("message") or "")) if ended.get("exitCode") == 0 else {}
+
+
+def _parsed(said: str) -> Mapping[str, Mapping[str, Any]]:
     try:
-        return inspection.parse(str(ended.get("message") or "")) if ended.get("exitCode") == 0 else {}
+        return inspection.parse(said)
     except ValueError:
         return {}
 

@@ -18,6 +18,7 @@ EVACUATE: Final = "evacuate"
 RESTORE: Final = "restore"
 SPREAD: Final = "spread"
 BACKFILL: Final = "backfill"
+DROP_FOR_SPACE: Final = "shed"
 MOST_BYTES: Final = 900_000  # a ConfigMap holds 1 MiB, all in all
 
 ConfigKind = Literal["topic", "broker", "quota"]
@@ -392,6 +393,3 @@ class _Words:
 def by_partition(moves: Iterable[Move]) -> dict[tuple[str, int], Move]:
     """Index by (topic, partition)."""
     return {move.key: move for move in moves}
-
-
-DROP_FOR_SPACE: Final = "shed"
