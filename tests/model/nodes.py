@@ -82,6 +82,8 @@ class Nodes(Store):
         zone = labels.get("topology.kubernetes.io/zone", "")
         if "topology.kubernetes.io/zone" in wanted and f'"{zone}"' not in wanted:
             return False
+        if name in avoided(pod):
+            return False
         if "metadata.name" in wanted and f'"{name}"' not in wanted:
             return False
         bound = [
@@ -225,6 +227,20 @@ def answers(pod: dict[str, Any]) -> list[dict[str, Any]]:
     given = json.loads(pod["metadata"]["annotations"].get(names.ANN_CLEARANCE, "[]"))
     mine = nonce(pod), pod["metadata"]["uid"]
     return [entry for entry in given if (entry.get("nonce"), entry.get("podUid")) == mine]
+
+
+def avoided(pod: dict[str, Any]) -> set[str]:
+    """Host names that the affinity of a pod excludes."""
+    required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {"nodeSelectorTerms": []}
+    parts = [part for term in required["nodeSelectorTerms"] for part in term.get("matchExpressions") or ()]
+    return {
+        host
+        for part in parts
+        if part["key"] == "kubernetes.io/hostname" and part["operator"] == "NotIn"
+        for host in part["values"]
+    }
 
 
 def new_volume(name: str, node: str, storage_class: str, path: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Final
 from spindle.api import names
 from spindle.api.cluster import BrokerPool
 from spindle.config import server_properties
+from spindle.config.broker_placement import avoided_by_broker
 from spindle.config.controller_placement import avoided_nodes
 from spindle.config.dynamic_config import fixed
 from spindle.config.release import version_to_run
@@ -117,6 +118,7 @@ def _broker_inputs(
         heap=pool.jvm.heap,
         jvm_options=tuple(pool.jvm.options),
         zone=None if bound or not rack else Zone(topology_key=state.spec.racks.topology_key, value=rack),
+        avoid=avoided_by_broker(state, node_id),
         pool=pool.name,
         grace_seconds=_grace(state, broker),
         ports={listener.name: listener.port for listener in listeners},

@@ -185,6 +185,8 @@ def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     }
     if node.certificate is not None:
         result[names.ANN_CERTIFICATE] = node.certificate
+    if node.avoid:
+        result[names.ANN_AVOIDED] = ",".join(node.avoid)
     if node.log_dirs:
         result[names.ANN_LOG_DIRS] = node.log_dirs
     if node.only_if_used:

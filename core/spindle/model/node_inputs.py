@@ -78,7 +78,7 @@ class NodeInputs:
         heap: the JVM's heap in the JVM's notation (``1g``), None for the default.
         jvm_options: further JVM options.
         zone: None if a claim is bound (the volume then pins the pod), or without zones.
-        avoid: host names of the nodes with the disks of other controllers.
+        avoid: host names of the nodes with the disks of other brokers, or other controllers.
         pool: a broker's pool; None for controllers.
         budget: the pod's PodDisruptionBudget; None for the regular one of its role.
         grace_seconds: the termination grace period; None for the default, which suits a node with few replicas.

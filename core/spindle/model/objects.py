@@ -141,6 +141,12 @@ def kept_down(broker: RawObject) -> bool:
     return maintenance.stopped(broker) or bool((broker.get("spec") or {}).get("leaving"))
 
 
+def unschedulable(pod: RawObject) -> bool:
+    """Whether the scheduler reports that it finds no node for a pod."""
+    scheduled = condition(pod, "PodScheduled")
+    return scheduled is not None and scheduled.get("status") == "False"
+
+
 def owned_by(obj: RawObject, owner: RawObject) -> bool:
     """Whether an object names another one as its owner."""
     owners = (obj.get("metadata") or {}).get("ownerReferences") or ()

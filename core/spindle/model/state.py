@@ -174,6 +174,17 @@ class ClusterState:
         return RestartSafety(self.kafka)
 
     @cached_property
+    def hosts_of_brokers(self) -> Mapping[int, frozenset[str]]:
+        """Broker id → host names of the nodes that its bound volumes are pinned to; without brokers that have no such volume."""
+        found: dict[int, set[str]] = {}
+        for broker_id, broker in self.brokers.items():
+            for disk in broker["spec"].get("disks") or ():
+                volume = self.volume(self.claims.get(disk["claim"]))
+                if volume is not None and (host := objects.pinned_to(volume)):
+                    found.setdefault(broker_id, set()).add(host)
+        return {broker_id: frozenset(hosts) for broker_id, hosts in found.items()}
+
+    @cached_property
     def node_by_host(self) -> Mapping[str, str]:
         """Host name of a node, as volumes refer to it → name of the node."""
         return {

@@ -87,6 +87,10 @@ SECTIONS = (
                 "ContainerRestarted",
                 "the reason in `status.start` of a broker whose container restarted in the same pod",
             ),
+            Reason(
+                "SchedulingChanged",
+                "a broker's pod that has no node yet is recreated, because the nodes that it must leave to other brokers have changed",
+            ),
             Reason("PodEnded", "a pod ended (the message says why) and is recreated"),
             Reason(
                 "InSync",

@@ -25,15 +25,10 @@ def report_problems(state: ClusterState, builder: PlanBuilder) -> None:
     for node_id, pod in state.pods.items():
         if objects.deleting(pod):
             _terminating(state, builder, pod)
-        elif _unschedulable(pod):
+        elif objects.unschedulable(pod):
             builder.wait(_pending(state, node_id, pod))
         else:
             _containers(state, builder, node_id, pod)
-
-
-def _unschedulable(pod: SnapshotObject) -> bool:
-    scheduled = objects.condition(pod, "PodScheduled")
-    return scheduled is not None and scheduled.get("status") == "False"
 
 
 def _pending(state: ClusterState, node_id: int, pod: SnapshotObject) -> Waiting:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from spindle.api import names
+from spindle.config.broker_placement import is_misplaced
 from spindle.config.inputs import cluster_inputs, controller_inputs, next_inputs
 from spindle.manifests.pods import broker_pod, config_hash, controller_pod, pod_labels, spec_hash
 from spindle.model import maintenance, objects
@@ -69,6 +70,11 @@ def _settle(
         elif _starts_in_vain(state, pod, inputs):
             wanted[node_id] = RestartRequest(
                 "SpecChanged", "Kafka does not start with its old configuration, which has changed since"
+            )
+        elif is_misplaced(state, node_id, pod):
+            wanted[node_id] = RestartRequest(
+                "SchedulingChanged",
+                "the nodes with other brokers' volumes, which it must avoid, have changed",
             )
         elif restarts_for(state, node_id):
             wanted[node_id] = RestartRequest(

@@ -1,0 +1,45 @@
+"""The nodes on which a broker without volumes must not be placed, because the local volumes of other brokers are there.
+
+A local volume keeps its broker on one node, and a node runs one broker by default. While that broker's pod is away, the scheduler may put any other
+broker there; its volumes then keep it there too, and the first broker can never be scheduled again.
+"""
+
+from spindle.api import names
+from spindle.model import objects
+from spindle.model.snapshot import SnapshotObject
+from spindle.model.state import ClusterState
+
+
+def avoided_by_broker(state: ClusterState, node_id: int) -> tuple[str, ...]:
+    """Host names of the nodes that the volumes of other brokers are pinned to; empty if the broker's own volumes already choose its node."""
+    pinned = state.hosts_of_brokers
+    if state.spec.scheduling.shared_nodes or pinned.get(node_id):
+        return ()
+    return tuple(sorted({host for other in pinned for host in pinned[other]}))
+
+
+def is_misplaced(state: ClusterState, node_id: int, pod: SnapshotObject) -> bool:
+    """Whether a broker's pod that has no node yet must be recreated, because the list of nodes that it avoids is not right any more.
+
+    That is so if the scheduler finds no node for it: as soon as the pod of another broker is deleted, it would take that broker's node. Otherwise it
+    is scheduled soon, and until then the anti-affinity of the pods protects the nodes whose brokers have a pod there. A pod that has a node is
+    never misplaced.
+    """
+    if node_id not in state.brokers or (pod.get("spec") or {}).get("nodeName"):
+        return False
+    recorded = frozenset((objects.annotation(pod, names.ANN_AVOIDED) or "").split(",")) - {""}
+    own = state.hosts_of_brokers.get(node_id)
+    if own:
+        return bool(own & recorded)
+    avoided = frozenset(avoided_by_broker(state, node_id))
+    return avoided != recorded and (objects.unschedulable(pod) or bool(avoided - recorded - _guarded(state)))
+
+
+def _guarded(state: ClusterState) -> frozenset[str]:
+    """Host names of the nodes whose brokers have a pod there, or one that the scheduler has still to look at."""
+    found: set[str] = set()
+    for broker_id, hosts in state.hosts_of_brokers.items():
+        pod = state.pods.get(broker_id)
+        if pod is not None and not objects.unschedulable(pod):
+            found |= hosts
+    return frozenset(found)
