@@ -6,11 +6,13 @@ Judged from the disks, Kafka's processes and the requests to the API server, lik
 from typing import Any
 
 from tests.sim.api import Json
+from tests.sim.controllers import host_of
 from tests.sim.disks import RECORD, FileSystem, Key
 from tests.sim.kafka.state import Part, Process
 from tests.sim.variety import SAMPLE
 
 _OURS = frozenset({"spindle-operator", "spindle-agent"})
+_NODE_ID = "spindle.dev/node-id"
 _TAINT = "node.kubernetes.io/out-of-service"
 _FULL = 90.0  # percent of a disk above which nothing may be moved in, by default
 _OLD = 150.0  # seconds for which an observation of Kafka, and the resulting actions, may take
@@ -28,6 +30,9 @@ class MoreRules:
         self._born: dict[
             str, dict[str, FileSystem]
         ] = {}  # cluster id → directory id → the file system that was formatted with it
+        self._released: set[int] = (
+            set()
+        )  # brokers whose claims Spindle deleted since their record named a node
         self.strangers: dict[str, str] = {}  # UID of another owner's object → its name
         self.foreign: list[tuple[FileSystem, str]] = []  # disks of other clusters, and their contents
         world = self._world
@@ -192,10 +197,28 @@ class MoreRules:
         asks = before["kind"] == "KafkaRebalance" and method == "PATCH"
         if (stranger := self.strangers.get(before["metadata"]["uid"])) is not None and not asks:
             self._breaks(16, f"{method} of {stranger}, which belongs to another owner, by {who}")
+        if before["kind"] == "PersistentVolumeClaim" and method == "DELETE":
+            self._released.add(int((before["metadata"].get("annotations") or {}).get(_NODE_ID, -1)))
         if before["kind"] == "KafkaBroker" and after is not None:
             node = before["spec"].get("node")
             if node and after.get("spec", {}).get("node") != node:
-                self._left_node(before, str(node))
+                if not self._taken_by_people(before, str(node)):
+                    self._left_node(before, str(node))
+                self._released.discard(int(before["spec"]["id"]))
+
+    def _taken_by_people(self, broker: Json, node: str) -> bool:
+        """Whether none of a broker's claims is on its node any more, and Spindle deleted none of them: then no node was declared lost."""
+        claims = [
+            self._world.api.get("PersistentVolumeClaim", disk["claim"])
+            for disk in broker["spec"].get("disks") or ()
+        ]
+        volumes = [
+            self._world.api.get("PersistentVolume", claim["spec"].get("volumeName", ""))
+            for claim in claims
+            if claim is not None
+        ]
+        on_it = any(volume is not None and host_of(volume) == node for volume in volumes)
+        return not on_it and int(broker["spec"]["id"]) not in self._released
 
     def _left_node(self, broker: Json, name: str) -> None:
         """A broker's record gets another node: the old node is lost, that was declared, and its owner agreed or set a time for it."""

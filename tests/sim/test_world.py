@@ -419,6 +419,52 @@ def test_the_judge_knows_who_is_forgotten_too_early() -> None:
     assert [text[:4] for text in world.broken] == ["(f5)", "(f5)"]
 
 
+@pytest.mark.parametrize(
+    ("claim_on", "by_spindle", "judged"),
+    [
+        pytest.param("node1", False, True, id="its volume is still there"),
+        pytest.param(None, True, True, id="Spindle deleted its claim"),
+        pytest.param("node2", False, False, id="a person deleted its claim"),
+    ],
+)
+def test_the_judge_knows_who_leaves_a_node_without_its_disks(
+    claim_on: str | None, by_spindle: bool, judged: bool
+) -> None:
+    world = life.World(life.plot(5))
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "data-disk0-demo-0",
+            "namespace": NAMESPACE,
+            "uid": "c",
+            "annotations": {names.ANN_NODE_ID: "0"},
+        },
+        "spec": {"volumeName": "v"},
+    }
+    terms = [
+        {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [claim_on]}]}
+    ]
+    if by_spindle:
+        world.api.on_write("spindle-operator", "DELETE", claim, None)
+    elif claim_on:
+        world.api.put(claim)
+        world.api.put(
+            {
+                "kind": "PersistentVolume",
+                "metadata": {"name": "v", "uid": "v"},
+                "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}},
+            }
+        )
+    spec = {"id": 0, "node": "node1", "disks": [{"name": "disk0", "claim": "data-disk0-demo-0"}]}
+    before = {
+        "kind": "KafkaBroker",
+        "metadata": {"name": "demo-broker-0", "namespace": NAMESPACE, "uid": "b"},
+        "spec": spec,
+    }
+    world.api.on_write("spindle-operator", "PATCH", before, {**before, "spec": {**spec, "node": "node2"}})
+    assert any(text.startswith("(f14)") for text in world.broken) is judged
+
+
 def _brokers(**states: str) -> KafkaSim:
     """Brokers by name (``b0``): on which rack, and whether fenced or leaving."""
     kafka = KafkaSim(Kernel(1), elr=True, metadata_version=30)

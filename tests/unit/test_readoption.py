@@ -9,6 +9,7 @@ from spindle.api import names
 from spindle.manifests.backup import backup, restored
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
+from tests.model.nodes import new_volume
 from tests.model.store import ConflictError
 from tests.unit.test_healing_plan import (
     accept_text,
@@ -163,6 +164,50 @@ class TestAMissingClaim:
         drop_claims(world, claim_of(0, "disk1"))
         nothing_lost(world, lambda: "ClaimMissing" in reasons(world))
         run(world)
+
+
+class TestAClaimMadeAnew:
+    """A claim was deleted and made anew before the KafkaCluster was applied again: its volume is blank, and nothing on it says what was there."""
+
+    def test_the_broker_starts_without_it_and_the_loss_can_be_accepted(self) -> None:
+        world = cluster(3)
+        world.kafkas.create("lost", 0, (0,), lambda _: path_of("disk1"))
+        world.kafkas.create("kept", 0, (0,), lambda _: path_of("disk0"))
+        world.settle()
+        delete(world)
+        _blank_instead(world, claim_of(0, "disk1"))
+        until(world, lambda: world.kafkas.partitions["kept", 0].leader == 0 and 0 in world.kafkas.running)
+        assert world.kafkas.partitions["lost", 0].leader is None
+        assert {key for key, _, _ in world.kafkas.losses} <= {("lost", 0)}
+        until(world, lambda: condition(world, "DataAtRisk")["reason"] == "LastReplicaAtRisk")
+        accepted = {"name": "disk1", "token": accept_text(world, "disk1")}
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["acceptDataLoss"] = {"disks": [accepted]}
+        until(
+            world,
+            lambda: (
+                mode_of(world, 0, "disk1") == "Active"
+                and world.kafkas.partitions["lost", 0].leader is not None
+            ),
+            200,
+        )
+        until(world, lambda: not reasons(world) and state_of(world, 0, "disk1") == "Active", 60)
+        assert {key for key, _, _ in world.kafkas.losses} <= {("lost", 0)}
+
+
+def _blank_instead(world: Failing, name: str) -> None:
+    claim = world.get("PersistentVolumeClaim", name)
+    before = world.get("PersistentVolume", claim["spec"]["volumeName"])
+    node = before["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
+    before["status"]["phase"] = "Released"
+    spare = world.put(new_volume("spare", node[0], "local-disks", "/mnt/spare"))
+    spare["status"]["phase"] = "Bound"
+    spare["spec"]["claimRef"] = {
+        "namespace": "kafka",
+        "name": name,
+        "uid": claim["metadata"]["uid"],
+    }
+    claim["spec"]["volumeName"] = "spare"
+    del claim["metadata"]["annotations"][names.ANN_FS_UUID]
 
 
 class TestThePlaceholder:

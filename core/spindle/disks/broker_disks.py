@@ -22,7 +22,7 @@ from spindle.disks.health import (
 from spindle.disks.lifecycle import DiskState
 from spindle.model import disk_facts, objects
 from spindle.model.agents import NO_AGENT, Agent
-from spindle.model.broker_disks import disks_of
+from spindle.model.broker_disks import disks_of, in_use_before
 from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.lost_brokers import claimed_lost
 from spindle.model.maintenance import NO_REQUEST, DiskRequest, disk_requests
@@ -248,6 +248,8 @@ def _of(state: ClusterState, broker_id: int, broker: SnapshotObject) -> list[Bro
         )
         if word is None or not word.fresh:
             slot = _another(slot, report.get(name) or {}, state.now)
+        if in_use_before(broker, disk):
+            slot = _blank_instead(slot, state.now)
         if gone is not None and gone.agreed:
             found.append(_left_behind(slot, state.now, gone))
         else:
@@ -340,6 +342,27 @@ def _another(slot: BrokerDisk, found: Mapping[str, Any], now: float) -> BrokerDi
         fs_uuid=found.get("fsUuid") or None,
     )
     return replace(slot, health=health)
+
+
+def _blank_instead(slot: BrokerDisk, now: float) -> BrokerDisk:
+    """A blank disk in place of one that was in use, and that the broker was started without."""
+    if (
+        slot.mode != disk_facts.PLACEHOLDER
+        or not slot.health.fresh
+        or slot.health.content != disk_facts.BLANK
+    ):
+        return slot
+    since = _bad_since(slot.before)
+    return replace(
+        slot,
+        health=replace(
+            slot.health,
+            verdict=DiskVerdict.SWAPPED,
+            reason=OTHER_FILE_SYSTEM,
+            message=f"A blank disk with file system {slot.health.fs_uuid or 'none'} is in its place.",
+            since=now if since is None else since,
+        ),
+    )
 
 
 def _set_aside(slot: BrokerDisk, now: float) -> BrokerDisk:

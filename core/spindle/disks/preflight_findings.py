@@ -15,7 +15,7 @@ from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import Cleared, may_clear, may_format, may_format_voter
 from spindle.model import disk_facts, objects
 from spindle.model.actions import Patch
-from spindle.model.broker_disks import disks_of
+from spindle.model.broker_disks import disks_of, in_use_before
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import refuse
 from spindle.model.cluster_identity import NodeIdentity, identity_map
@@ -127,7 +127,7 @@ def _reconcile_broker(
             what == disk_facts.BLANK
             and not prepared(pod)
             and _clear_broker_disk(
-                state, builder, records, broker_id, disk, found, others=bool(ours - {disk["name"]})
+                state, builder, records, wanted, broker_id, disk, found, others=bool(ours - {disk["name"]})
             )
         ):
             cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
@@ -140,6 +140,7 @@ def _clear_broker_disk(
     state: ClusterState,
     builder: PlanBuilder,
     records: BrokerRecords,
+    wanted: dict[int, RestartRequest],
     broker_id: int,
     disk: InspectedDisk,
     found: InspectedDisk,
@@ -153,7 +154,7 @@ def _clear_broker_disk(
     show that it was in use).
 
     Args:
-        state, builder, records: of this pass.
+        state, builder, records, wanted: of this pass.
         broker_id: the broker with the disk.
         disk: the recorded entry of the disk.
         found: the inspection result of the pod.
@@ -174,6 +175,10 @@ def _clear_broker_disk(
         return False
     on_disk = () if fresh or disk.get("added") else _was_on(state, broker_id, disk)
     refusal = may_format(state.kafka, broker_id, on_disk)
+    if refusal is not None and others and in_use_before(state.brokers[broker_id], disk):
+        # The replicas on its other disks need not wait for the decision about this one.
+        _start_without(records, wanted, broker_id, disk["name"])
+        return False
     if refusal is not None:
         builder.wait(Waiting.of(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
@@ -429,8 +434,15 @@ def _unusable(
     )
     # If preflight let Kafka start anyway, Kafka keeps the dir offline and the broker runs.
     if disk.get("fsUuid") and not alone and not running:
-        records.note_disk(broker_id, name, mode=disk_facts.PLACEHOLDER)
-        wanted.setdefault(broker_id, RestartRequest("DiskUnusable", f"it starts without {name}"))
+        _start_without(records, wanted, broker_id, name)
+
+
+def _start_without(
+    records: BrokerRecords, wanted: dict[int, RestartRequest], broker_id: int, disk: str
+) -> None:
+    """Start a broker with a placeholder in place of a disk, so that Kafka recreates none of its replicas empty."""
+    records.note_disk(broker_id, disk, mode=disk_facts.PLACEHOLDER)
+    wanted.setdefault(broker_id, RestartRequest("DiskUnusable", f"it starts without {disk}"))
 
 
 def _exclude_added(

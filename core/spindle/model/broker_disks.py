@@ -38,6 +38,15 @@ def _may_hold(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, An
     return (listed or there) and not seen_empty(state, broker_id, name)
 
 
+def in_use_before(broker: SnapshotObject, disk: Mapping[str, Any]) -> bool:
+    """Whether a disk without a file system on record was in use: the list of log dirs has its directory id.
+
+    That is so for a re-adopted broker if the claim of the disk had been recreated before. A blank disk is then not the one that was in use.
+    """
+    listed = read_list((broker.get("spec") or {}).get("logDirs")).dirs
+    return not disk.get("fsUuid") and listed.get(disk["name"]) == disk["directoryId"]
+
+
 def disks_of(broker: SnapshotObject) -> list[dict[str, Any]]:
     """The disks of a KafkaBroker in the order of their numbers: disk2 before disk10."""
     disks = (broker.get("spec") or {}).get("disks") or ()
