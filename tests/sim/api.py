@@ -283,8 +283,9 @@ class Api:
         if scheduled and grace != 0:
             told = live["spec"].get("terminationGracePeriodSeconds", 30) if grace is None else grace
             told = min(told, meta.get("deletionGracePeriodSeconds", told))
-            meta.setdefault("deletionTimestamp", self.stamp())
             if meta.get("deletionGracePeriodSeconds") != told:
+                # Kubernetes adds the grace period to the time of the request.
+                meta["deletionTimestamp"] = self.stamp(float(told))
                 meta["deletionGracePeriodSeconds"] = told
                 self._keep("MODIFIED", {**live, "metadata": meta})
             return

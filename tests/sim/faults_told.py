@@ -206,6 +206,33 @@ def foreign_disk(hand: "Hand") -> End:
     return None
 
 
+def new_disk_hangs(hand: "Hand") -> End:
+    """A new disk stops answering for good between its inspection and its format; some time later the pod of its broker is deleted."""
+    world, broker, disk = hand.world, hand.broker(), str(hand.told["disk"])
+    name, done = names.broker_name(SAMPLE, broker), list[str]()
+
+    def delete() -> None:
+        pod = world.api.get("Pod", name)
+        if pod is not None and pod["metadata"]["uid"] in done:
+            world.kernel.say("person", f"deletes pod {name}")
+            world.api.remove(pod)
+
+    def changed(_: str, kind: str, obj: Json) -> None:
+        if kind != "Pod" or obj["metadata"]["name"] != name or done:
+            return
+        slot = world.kubelets.slot_of(names.claim_name(SAMPLE, broker, disk))
+        clearances = json.loads((obj["metadata"].get("annotations") or {}).get(names.ANN_CLEARANCE) or "[]")
+        cleared = disk in [each["disk"] for each in clearances]
+        if cleared and slot is not None and slot.fs is not None and slot.fs.meta is None:
+            done.append(obj["metadata"]["uid"])
+            slot.fs.state, slot.fs.hangs_since = "hung", world.kernel.now
+            world.kernel.say("disk", f"{disk} of broker {broker} hangs before it is formatted", slot.fs.disk)
+            world.kernel.call_later(float(hand.told["deleted"]), delete)
+
+    world.api.watchers.append(changed)
+    return None
+
+
 def api_forbids(hand: "Hand") -> End:
     """Requests of one kind get an error for a while: missing rights, a quota, a policy, or an error of the server."""
     net, rule = hand.world.net, (str(hand.told["verb"]), str(hand.told["kind"]))
@@ -223,6 +250,6 @@ def api_forbids(hand: "Hand") -> End:
 KINDS: dict[str, Callable[["Hand"], End]] = {
     function.__name__: function
     for function in (
-        leaders_proposed, record_written_between, config_opens, controllers_swapped, strangers_come, foreign_disk, api_forbids,
+        leaders_proposed, record_written_between, config_opens, controllers_swapped, strangers_come, foreign_disk, api_forbids, new_disk_hangs,
     )
 }  # fmt: skip

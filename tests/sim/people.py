@@ -246,6 +246,19 @@ class Person:
         elif wait.disk:
             self.put_back(wait)
 
+    def ended_pod(self, wait: Wait) -> None:
+        """Replace the disk that the entry names; otherwise restart the node of the pod, which removes a hung process."""
+        if wait.disk:
+            self.replace_disk(wait)
+            return
+        pod = self.world.api.get("Pod", wait.parts[1])
+        node = self.world.kubelets.nodes.get((pod or {"spec": {}})["spec"].get("nodeName") or "")
+        if node is None or not node.up or not self.world.trouble_over:
+            return
+        self.say(f"restarts {node.name}", wait)
+        self.world.power_off(node)
+        self.world.kernel.call_later(30.0, lambda: self.world.power_on(node))
+
     def node_back(self, wait: Wait) -> None:
         """Power on nodes that are off."""
         for node in self.world.kubelets.nodes.values():
@@ -706,6 +719,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.put_back, "VoterLogLost UnexpectedDisk LastReplicaAtRisk DirectoryIdAlreadyUsed OtherDiskMayHoldReplica"),
         (_P.disk_or_pod, "DiskUnusable PreflightFailed InspectionFailed QuorumMajorityMissing StartDeadlineExceeded"),
         (_P.delete_pod, "KafkaCrashed CrashLooping"),
+        (_P.ended_pod, "StopDeadlineExceeded"),
         (_P.node_back, """NodeNotReady NodeUnreachable NodeUnknown SurvivorsUnavailable AnotherBrokerDown WouldBeUnderMinIsr ProgressDeadlineExceeded RolloutStalled
             ControllersNotReady NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),

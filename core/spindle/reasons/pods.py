@@ -102,6 +102,12 @@ SECTIONS = (
                 "nothing: it catches up",
                 "none",
             ),
+            Reason(
+                "StopDeadlineExceeded",
+                "a pod is being deleted and has not ended two minutes after its grace period. Most often its process waits in the kernel for a disk that does not answer; no successor is created before it has ended",
+                "replace the disk that the entry names, or find it in the kernel log of the node and remove it; otherwise restart the node",
+                "page",
+            ),
             Reason("LabelsRestored", "labels of a pod were changed, and Spindle restored them"),
             Reason("Restored", "another client changed an object that Spindle owns, and Spindle restored it"),
             Reason(
@@ -130,7 +136,7 @@ SECTIONS = (
             ),
             Reason(
                 "PodsTerminating",
-                "the KafkaCluster is being deleted, and its pods still stop",
+                "pods still stop, because the KafkaCluster is being deleted, or because a pod was deleted",
                 "nothing: they end",
                 "none",
             ),

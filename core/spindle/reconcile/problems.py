@@ -13,6 +13,7 @@ from spindle.model.waiting import Waiting, counted, some
 from spindle.moves.journal import Journal
 from spindle.moves.under_spread import under_spread_partitions
 from spindle.rollout.crash_cause import crash_cause
+from spindle.rollout.overdue_stops import overdue_stop
 
 _IMAGE: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _STARTING: Final = frozenset({"PodInitializing", "ContainerCreating", ""})
@@ -24,7 +25,7 @@ def report_problems(state: ClusterState, builder: PlanBuilder) -> None:
     """Add a wait for every pod that cannot be scheduled, does not start or does not terminate."""
     for node_id, pod in state.pods.items():
         if objects.deleting(pod):
-            _terminating(state, builder, pod)
+            _terminating(state, builder, node_id, pod)
         elif objects.unschedulable(pod):
             builder.wait(_pending(state, node_id, pod))
         else:
@@ -168,10 +169,18 @@ def _not_starting(pod: SnapshotObject, container: str, reason: str, reported: st
     )
 
 
-def _terminating(state: ClusterState, builder: PlanBuilder, pod: SnapshotObject) -> None:
-    """Report a pod that cannot terminate because its node is not ready."""
+def _terminating(state: ClusterState, builder: PlanBuilder, node_id: int, pod: SnapshotObject) -> None:
+    """Report a pod that cannot terminate because its node is not ready, or that should have ended long ago."""
     node = state.nodes.get((pod.get("spec") or {}).get("nodeName") or "")
-    if node is None or objects.is_true(node, "Ready"):
+    if node is None:
+        return
+    if objects.is_true(node, "Ready"):
+        hung = any(
+            w.reason == "ProcessHung" and objects.name(pod) in w.object.split("/") for w in builder.waits
+        )
+        overdue = None if hung else overdue_stop(state, node_id, pod)
+        if overdue is not None:
+            builder.wait(overdue)
         return
     builder.wait(
         Waiting(

@@ -115,6 +115,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "QuorumMajorityMissing",
             "RolloutStalled",
             "StartDeadlineExceeded",
+            "StopDeadlineExceeded",
         }
     ),
     WaitKind.DELAYED: frozenset(
