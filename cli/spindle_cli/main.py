@@ -14,6 +14,7 @@ import typer
 
 from spindle.api.cluster import KafkaCluster
 from spindle.config.preview import preview as what_changes
+from spindle.config.spec_allowed import owned_settings
 from spindle.config.spec_settings import refused_settings
 from spindle_cli import backup_commands, disk_bars, helper_pod, overview, rebalance, takeover_commands, topics
 from spindle_cli import preview as changes
@@ -101,7 +102,7 @@ def preview(
     """Show the effects of a changed KafkaCluster: settings that Kafka rejects, changes without a restart, changes by a rolling restart."""
     with sentences():
         wanted = changes.read(file)
-        refused = refused_settings(wanted.spec, wanted.spec.version)
+        refused = (*owned_settings(wanted.spec), *refused_settings(wanted.spec, wanted.spec.version))
         if refused:  # found without the cluster, too
             say(changes.refusals(refused))
             raise typer.Exit(1)

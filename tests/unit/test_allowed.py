@@ -51,6 +51,9 @@ def opts(world: World) -> set[str]:
         pytest.param("spec.config", {"config": {"max.connections": "0"}}, id="locked-out"),
         pytest.param("spec.config", {"config": {"max.request.partition.size.limit": "1"}}, id="told-too-little"),
         pytest.param("spec.config", {"config": {"max.connections.per.ip.overrides": "10.0.0.1:0"}}, id="one-locked-out"),
+        pytest.param("spec.config", {"config": {"node.id": "7"}}, id="owned-and-known"),
+        pytest.param("spec.config", {"config": {"listener.name.client.ssl.client.auth": "none"}}, id="owned-and-opens"),
+        pytest.param("spec.config", {"config": {"ssl.cipher.suites": "TLS_NULL"}}, id="owned-and-not-set-by-spindle"),
         pytest.param("spec.rebalance.engine.image", {"rebalance": {"engine": {"image": "evil/job:1"}}}, id="job"),
         pytest.param(
             "spec.listeners[out].annotations",
@@ -348,3 +351,62 @@ def test_one_that_is_to_come_is_not_used_beforehand() -> None:
     look(world)
     assert waiting(world) == ["spec.security.caSecret"]
     assert names.pools_map("demo") not in {obj["metadata"]["name"] for obj in world.all("ConfigMap")}
+
+
+def entry(world: World, key: str) -> dict[str, Any]:
+    (found,) = [w for w in world.cluster["status"]["waiting"] if w["object"] == f"KafkaCluster/demo/{key}"]
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "carried"),
+    [
+        pytest.param("node.id", "7", "node.id=0", id="spindle-sets-it"),
+        pytest.param("log.dirs", "/elsewhere", "log.dirs=/elsewhere", id="preflight-sets-it"),
+        pytest.param("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384", "ssl.cipher.suites=TLS_AES_256_GCM_SHA384", id="in-effect"),
+    ],
+)  # fmt: skip
+def test_a_key_that_has_become_spindles_own_is_told_and_not_taken_out(
+    monkeypatch: pytest.MonkeyPatch, key: str, value: str, carried: str
+) -> None:
+    """A spec that was stored before the CRD refused the key."""
+    world = strict(config={key: value})
+    with monkeypatch.context() as before:
+        for module in ("config.spec_allowed", "reconcile.accepted_spec"):
+            before.setattr(f"spindle.{module}.owner_of", lambda key: None)
+        world.settle()
+    pods = {pod["metadata"]["uid"] for pod in world.all("Pod")}
+    look(world)
+    assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == pods
+    assert carried in world.get("ConfigMap", "demo-broker-0-config")["data"]["server.properties"]
+    told = entry(world, key)
+    assert told["reason"] == "AllowedForCompatibility"
+    assert f"{key} is owned by Spindle" in told["message"]
+    assert ("Spindle ignores it" in told["message"]) is (key != "ssl.cipher.suites")
+    assert told["unblockedBy"].startswith("Remove it")
+    # Other changes are carried out, but not one of this key.
+    world.cluster["spec"]["config"]["log.retention.ms"] = "9000"
+    world.settle()
+    text = world.get("ConfigMap", "demo-broker-0-config")["data"]["server.properties"]
+    assert "log.retention.ms=9000" in text
+    world.cluster["spec"]["config"][key] = "another"
+    look(world)
+    assert waiting(world) == ["spec.config"]
+    world.cluster["spec"]["config"] = {}
+    world.settle()
+    assert not world.cluster["status"]["waiting"]
+
+
+def test_a_key_of_a_pool_is_told_once_with_what_to_use_instead() -> None:
+    world = strict()
+    world.settle()
+    pods = {pod["metadata"]["uid"] for pod in world.all("Pod")}
+    world.cluster["spec"]["brokerPools"][0]["config"] = {"zookeeper.connect": "x:2181"}
+    look(world, 6)
+    told = entry(world, "zookeeper.connect")
+    assert told["reason"] == "SpecNotAllowed"
+    assert told["message"].startswith(
+        "spec.brokerPools[main].config: zookeeper.connect is owned by Spindle (ZooKeeper)"
+    )
+    assert "Kafka 4 has no ZooKeeper" in told["unblockedBy"]
+    assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == pods

@@ -112,9 +112,12 @@ OWNED: Final = (
 )
 
 
+def owner_of(key: str) -> Owned | None:
+    """The group that a key belongs to; None for a key that users may set."""
+    return next((group for group in OWNED if group.has(key)), None)
+
+
 def owned(key: str) -> str | None:
     """Why a key must not be set, and what to do instead; None for a key that users may set."""
-    for group in OWNED:
-        if group.has(key):
-            return f"{key} is owned by Spindle ({group.subject}): {group.way_out}"
-    return None
+    group = owner_of(key)
+    return None if group is None else f"{key} is owned by Spindle ({group.subject}): {group.way_out}"

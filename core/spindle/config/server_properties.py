@@ -25,6 +25,9 @@ _LEAST_DEDUPE_BUFFER: Final = 2 * 2**20
 # A throttled copy that exceeded its rate pauses for this long: with Kafka's default of one second it stays up to a fifth below its rate.
 _PACE: Final = {"replica.fetch.backoff.ms": "200"}
 _PRINCIPAL_RULE: Final = "RULE:^CN=([A-Za-z0-9._-]+)(,.*)?$/$1/,DEFAULT"
+# Preflight adds log.dirs, which takes precedence over log.dir.
+_BY_PREFLIGHT: Final = ("log.dir", "log.dirs")
+_ASKED: Final = "asked"
 # Text that `java.util.Properties` reads unescaped: printable ASCII without a backslash, no space at the start of a value.
 _PLAIN_KEY: Final = re.compile(r'["$-9;<>-\[\]-~]*')
 _PLAIN_VALUE: Final = re.compile(r"(?:[!-\[\]-~][ -\[\]-~]*)?")
@@ -143,6 +146,15 @@ def controller_settings(node: NodeConfig) -> dict[str, str]:
         "advertised.listeners": f"{names.LISTENER_CONTROLLER}://{node.host}:{names.PORT_CONTROLLER}",
     }
     return {**_defaults(node), **node.config, **owned}
+
+
+@lru_cache(maxsize=256)
+def overrides(key: str) -> bool:
+    """Whether Spindle's own value of a setting is in effect on each broker, whatever the user sets."""
+    if key in _BY_PREFLIGHT:
+        return True
+    node = NodeConfig(node_id=0, host="", controllers={}, brokers=1, config={key: _ASKED})
+    return broker_settings(node, rack="").get(key) != _ASKED
 
 
 def render(properties: Mapping[str, str]) -> str:

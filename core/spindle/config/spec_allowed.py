@@ -7,6 +7,8 @@ from typing import Final
 
 from spindle.api import names
 from spindle.api.cluster import MAX_CLUSTER_DISKS, KafkaClusterSpec
+from spindle.api.owned import owner_of
+from spindle.config.server_properties import overrides
 from spindle.model import allowed as rules
 from spindle.model.allowed import Allowed
 from spindle.model.allowed_hadoop import loads as loads_class
@@ -73,6 +75,11 @@ def not_allowed(
         *_size(spec),
     ]
     return tuple(sorted(found, key=lambda ask: ask.key))
+
+
+def owned_settings(spec: KafkaClusterSpec) -> tuple[RejectedSettings, ...]:
+    """The settings of a spec that Spindle owns, by field and key."""
+    return tuple(ask.refused for field, settings in _configs(spec) for ask in _owned(field, settings))
 
 
 def _disks(spec: KafkaClusterSpec) -> Iterator[Ask]:
@@ -143,11 +150,27 @@ def _annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
 
 
 def _settings(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
-    places = [("spec.config", spec.config)]
-    places += [(f"spec.brokerPools[{pool.name}].config", pool.config) for pool in spec.broker_pools]
-    for field, settings in places:
+    for field, settings in _configs(spec):
         for each in rules.forbidden_settings(settings, allowed):
             yield _ask(field, each.key, each.value, each.message, each.way_out)
+        yield from _owned(field, settings)
+
+
+def _configs(spec: KafkaClusterSpec) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Field and settings of each configuration of a spec."""
+    yield "spec.config", spec.config
+    for pool in spec.broker_pools:
+        yield f"spec.brokerPools[{pool.name}].config", pool.config
+
+
+def _owned(field: str, settings: Mapping[str, str]) -> Iterator[Ask]:
+    """Keys that Spindle owns. The CRD rejects them, but not in an older spec, or if the CRD was not updated."""
+    for key, value in sorted(settings.items()):
+        group = owner_of(key)
+        if group is not None:
+            message = f"{key[:_SHOWN]} is owned by Spindle ({group.subject})"
+            finding = RejectedSettings(field, key, message, group.way_out, REASON, overrides(key))
+            yield Ask(finding, value)
 
 
 def _rollup(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:

@@ -28,6 +28,7 @@ class RejectedSettings:
         message: what is wrong, a clause that begins with the key.
         way_out: how to correct it, a clause in the imperative.
         reason: of the waiting entry that reports it.
+        without_effect: whether Spindle's own value is in effect instead, even where the setting stays in the spec.
     """
 
     field: str
@@ -35,3 +36,4 @@ class RejectedSettings:
     message: str
     way_out: str
     reason: str = "InvalidConfig"
+    without_effect: bool = False

@@ -108,14 +108,14 @@ SECTIONS = (
             ),
             Reason(
                 "AllowedForCompatibility",
-                "the spec asks for something that [reaches beyond Kafka](../security.md#what-a-kafkacluster-may-ask-for) and is not allowed, but it was in use before that was checked or before the list was narrowed. It continues, and cannot be set again once it is changed. Or KafkaUsers have [rights that reach far](../users.md#rights-that-reach-far) that nobody allowed",
+                "the spec asks for something that [reaches beyond Kafka](../security.md#what-a-kafkacluster-may-ask-for) and is not allowed, but it was in use before that was checked or before the list was narrowed. It continues, and cannot be set again once it is changed. A [key that Spindle owns](owned-config.md) and sets itself has no effect; the entry says so. Or KafkaUsers have [rights that reach far](../users.md#rights-that-reach-far) that nobody allowed",
                 "remove it, or have it allowed; each KafkaUser says which rights",
                 "ticket",
             ),
             Reason(
                 "SpecNotAllowed",
-                "the spec asks for something that [reaches beyond Kafka](../security.md#what-a-kafkacluster-may-ask-for) and that nobody allowed: an image, a JVM option, a class, a Secret, more than 5,000 disks together, or more text than Spindle can record. Nothing of that spec is applied; Spindle manages the cluster by the previous one",
-                "remove it; or have the owner of the Secret or claim label it; or have the administrator of Spindle widen `allow` in the values of the chart",
+                "the spec asks for something that [reaches beyond Kafka](../security.md#what-a-kafkacluster-may-ask-for) and that nobody allowed: an image, a JVM option, a class, a Secret, more than 5,000 disks together, or more text than Spindle can record; or it sets a [key that Spindle owns](owned-config.md). Nothing of that spec is applied; Spindle manages the cluster by the previous one",
+                "remove it, and use instead what the entry says; or have the owner of the Secret or claim label it; or have the administrator of Spindle widen `allow` in the values of the chart",
                 "ticket",
             ),
         ),

@@ -6,6 +6,7 @@ from typing import Final
 
 from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
+from spindle.api.owned import owner_of
 from spindle.config import spec_allowed
 from spindle.config.release import version_to_run
 from spindle.config.server_properties import parsed
@@ -43,7 +44,10 @@ def as_accepted(state: ClusterState) -> ClusterState:
     before = asked if recorded is None and _runs(state) else _not_allowed(state, recorded) if recorded else ()
     in_use = {ask.key for ask in before}
     fresh = [ask.refused for ask in asked if ask.key not in in_use]
-    refused = tuple(sorted({*refused_settings(state.spec, version_to_run(state)), *fresh}))
+    # A key that Spindle owns is reported as such, not as one that its release does not know.
+    owned = {(ask.refused.field, ask.refused.key) for ask in asked if owner_of(ask.refused.key) is not None}
+    wrong = {x for x in refused_settings(state.spec, version_to_run(state)) if (x.field, x.key) not in owned}
+    refused = tuple(sorted({*wrong, *fresh}))
     if not refused:
         return replace(state, tolerated=_told(asked))
     carried = recorded or _as_carried(state, refused)
@@ -128,14 +132,19 @@ def report_rejected(state: ClusterState, builder: PlanBuilder) -> None:
 
 
 def report_tolerated(state: ClusterState, builder: PlanBuilder) -> None:
-    """One entry for each setting that is not allowed and stays in effect because it was in use before."""
+    """One entry for each setting that is not allowed and stays in the spec because it was there before."""
     for each in state.tolerated[:_NAMED]:
+        what = (
+            "Spindle ignores it: its own value is in effect"
+            if each.without_effect
+            else "It stays in effect because it was in use before"
+        )
         builder.wait(
             Waiting(
                 "KeepSpec",
                 f"KafkaCluster/{state.name}/{each.key[:_KEY]}",
                 "AllowedForCompatibility",
-                f"{each.field}: {each.message[:_TEXT]}. It stays in effect because it was in use before. If it is changed or removed, it cannot be set again.",
+                f"{each.field}: {each.message[:_TEXT]}. {what}. If it is changed or removed, it cannot be set again.",
                 f"{_way_out(each)}.",
             )
         )
