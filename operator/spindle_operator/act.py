@@ -1,7 +1,7 @@
 """Executes the actions of a plan, in order. Each write has preconditions, so that it never overwrites a concurrent change by others.
 
 A failed ``MarkDown``, ``Create``, ``Patch``, ``IssueCa``, or ``Apply`` of a KafkaBroker ends the pass's actions, because later actions may depend
-on it (an eviction on its mark, a withdrawn mark on the changed pod). So does a name that an object of somebody else has; the next pass takes it
+on it (an eviction on its mark, a withdrawn mark on the changed pod); a refused pod does not. So does a name that an object of somebody else has; the next pass takes it
 into account. So do failed requests about replicas: a reassignment depends on its throttle and on the log dir chosen before. Other failures are
 recorded and the remaining actions run; so do the rest of a batch if a broker did not accept the log dirs of some partitions.
 """
@@ -48,6 +48,7 @@ from spindle.model.actions import (
     UnregisterBroker,
 )
 from spindle.model.ownership import Owners
+from spindle.model.refused_requests import RefusedRequest, target_of
 from spindle_operator import metrics
 from spindle_operator.certificates import Certificates, password_mark
 from spindle_operator.descriptions import describe
@@ -97,12 +98,14 @@ class Result:
         outcome: one of this module's constants.
         detail: why it failed; empty when done.
         taken: kind and name of an object of somebody else in the KafkaCluster's namespace that has the name.
+        refused: the request, if the API server refused it.
     """
 
     action: Action
     outcome: str
     detail: str = ""
     taken: tuple[str, str] | None = None
+    refused: RefusedRequest | None = None
 
     @property
     def changed(self) -> bool:
@@ -165,7 +168,7 @@ class Actor:
             results.append(result)
             if result.outcome not in (DONE, GONE):
                 log.warning("%s: %s", describe(action), result.detail)
-                if result.outcome != PARTLY and (result.outcome == TAKEN or _ends_pass(action)):
+                if result.outcome == TAKEN or (_ends_pass(action) and not _may_go_on(result)):
                     break
         return results
 
@@ -179,7 +182,10 @@ class Actor:
         except ApiError as error:
             if error.status == 0:
                 raise  # no API server: each remaining action would only time out
-            return Result(action, _outcome(action, error), error.message)
+            outcome, target = _outcome(action, error), target_of(action)
+            refused = outcome in (REFUSED, FAILED) and target is not None
+            request = RefusedRequest(target, error.status, error.message) if refused and target else None
+            return Result(action, outcome, error.message, refused=request)
         except NameTakenError as error:
             here = error.namespace == self._namespace
             return Result(action, TAKEN, str(error), (error.kind, error.name) if here else None)
@@ -327,6 +333,13 @@ class Actor:
 def _ends_pass(action: Action) -> bool:
     recorded = isinstance(action, Apply) and action.object["kind"] == KAFKA_BROKER.kind
     return recorded or isinstance(action, _ENDS_PASS)
+
+
+def _may_go_on(result: Result) -> bool:
+    """Whether the rest of the pass does not depend on a failed action: on a part of a batch, or on a pod, which a quota may refuse for days."""
+    action = result.action
+    refused_pod = isinstance(action, Create) and action.object["kind"] == POD.kind
+    return result.outcome == PARTLY or (result.outcome == REFUSED and refused_pod)
 
 
 def _outcome(action: Action, error: ApiError) -> str:

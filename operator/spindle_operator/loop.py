@@ -12,13 +12,14 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spindle.api import names
 from spindle.model.actions import Action
 from spindle.model.allowed import Allowed
 from spindle.model.ownership import owners_of
+from spindle.model.refused_requests import RefusedRequest
 from spindle.model.snapshot import ClusterSnapshot
 from spindle.reconcile.plan import Event, ReconcilePlan, plan
 from spindle_operator import agents, metrics
@@ -154,6 +155,7 @@ class ClusterLoop:
         self._taken: frozenset[tuple[str, str]] = (
             frozenset()
         )  # foreign objects with needed names, found by the last pass
+        self._refused = tuple[RefusedRequest, ...]()  # what the API server refused in the last pass
         self._idle = 0  # consecutive passes that had something to do and achieved nothing
         self._streak = 0  # consecutive passes with changes
         self.task = asyncio.create_task(self._run(), name=f"cluster {self._label}")
@@ -244,13 +246,14 @@ class ClusterLoop:
             taken=self._taken,
         )
         # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.
-        wanted = await self._decided(seen.snapshot)
+        wanted = await self._decided(replace(seen.snapshot, refused=self._refused))
         if setup.leading():
             # The status is written before the actions: a call to a hung broker takes seconds.
             await setup.events.post(self._namespace, wanted.events)
         actor = Actor(setup.kube, cluster, self._kafka, setup.leading, owners_of(seen.snapshot))
         results = await actor.run(self._batch(wanted.actions))
         self._taken = frozenset(result.taken for result in results if result.taken is not None)
+        self._refused = tuple(result.refused for result in results if result.refused is not None)
         if not setup.leading():
             raise LeadershipLostError
         marked = {

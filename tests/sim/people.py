@@ -246,6 +246,15 @@ class Person:
         elif wait.disk:
             self.put_back(wait)
 
+    def permit(self, wait: Wait) -> None:
+        """Raise the quota, or give the operator its right again."""
+        refused, kinds = self.world.net.refused, {"Pod": "pods"}
+        mine = [what for what in refused if what[1] == kinds.get(wait.parts[0], f"{wait.parts[0].lower()}s")]
+        if mine:
+            self.say(f"permits {', '.join(f'to {verb} {kind}' for verb, kind in mine)}", wait)
+            for what in mine:
+                refused.pop(what)
+
     def ended_pod(self, wait: Wait) -> None:
         """Replace the disk that the entry names; otherwise restart the node of the pod, which removes a hung process."""
         if wait.disk:
@@ -720,6 +729,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.disk_or_pod, "DiskUnusable PreflightFailed InspectionFailed QuorumMajorityMissing StartDeadlineExceeded"),
         (_P.delete_pod, "KafkaCrashed CrashLooping"),
         (_P.ended_pod, "StopDeadlineExceeded"),
+        (_P.permit, "RequestRefused"),
         (_P.node_back, """NodeNotReady NodeUnreachable NodeUnknown SurvivorsUnavailable AnotherBrokerDown WouldBeUnderMinIsr ProgressDeadlineExceeded RolloutStalled
             ControllersNotReady NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),

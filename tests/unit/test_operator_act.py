@@ -21,6 +21,7 @@ from spindle.model.actions import (
     SetPodCondition,
     Tune,
 )
+from spindle.model.refused_requests import RefusedRequest
 from spindle_operator.act import (
     CONFLICT,
     DONE,
@@ -117,6 +118,27 @@ async def test_other_failures_do_not_hold_up_the_rest() -> None:
     results = await actor(kube).run([Apply(object=MAP, seen=OURS), Create(object=POD)])
     assert [result.outcome for result in results] == [REFUSED, DONE]
     assert "nonsense" in results[0].detail
+
+
+@pytest.mark.parametrize("object_", [POD, MAP])
+async def test_a_pod_that_a_quota_refuses_does_not_hold_up_the_rest(object_: dict[str, Any]) -> None:
+    kube = FakeKube()
+    kube.failures = {"create": ApiError(403, "Forbidden", "exceeded quota: small")}
+    name = object_["metadata"]["name"]
+    results = await actor(kube).run([Create(object=object_), Evict(pod="p", uid="u", resource_version="3")])
+    assert bool(kube.done("evict")) is (object_ is POD)
+    refused = RefusedRequest(("Create", object_["kind"], name), 403, "exceeded quota: small")
+    assert results[0].refused == refused
+    assert all(result.refused is None for result in results[1:])
+
+
+async def test_a_conflict_is_no_refusal() -> None:
+    kube = FakeKube()
+    kube.failures = {"evict": conflict(), "delete": ApiError(404, "NotFound", "gone")}
+    results = await actor(kube).run(
+        [Evict(pod="p", uid="u", resource_version="3"), Delete(kind="Pod", name="q", uid="u")]
+    )
+    assert [result.refused for result in results] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,11 @@ class Deciding:
     def __init__(self) -> None:
         self.plans: list[ReconcilePlan | Exception] = []
         self.calls = 0
+        self.refused: list[tuple[str, ...]] = []  # messages in the snapshots
 
-    def __call__(self, _snapshot: Any, _now: float) -> Any:
+    def __call__(self, snapshot: Any, _now: float) -> Any:
         self.calls += 1
+        self.refused.append(tuple(each.message for each in snapshot.refused))
         nxt = self.plans.pop(0) if self.plans else ReconcilePlan(settled=True)
         if isinstance(nxt, Exception):
             raise nxt
@@ -161,6 +163,19 @@ async def test_a_long_list_is_done_in_batches_and_what_is_all_refused_keeps_nobo
     await world.until(lambda: world.decide.calls >= 3)
     applied = [name for verb, name, _ in world.kube.calls if verb == "create" and name.startswith("m")]
     assert applied == ["m0", "m1", "m2", "m3"]
+
+
+async def test_what_the_api_server_refused_is_in_the_next_snapshot_and_no_longer(world: World) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    world.kube.failures["create", "p"] = ApiError(403, "Forbidden", "exceeded quota: small")
+    create = ReconcilePlan(actions=(Create(object=pod),))
+    world.decide.plans = [create, ReconcilePlan(), create, ReconcilePlan(settled=True)]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls >= 2)
+    world.kube.failures.clear()
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls >= 4)
+    assert world.decide.refused[:4] == [(), ("exceeded quota: small",), (), ()]
 
 
 async def test_acting_leaves_time_to_tell_what_was_seen(

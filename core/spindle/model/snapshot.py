@@ -6,6 +6,7 @@ from typing import Any
 
 from spindle.model.agents import Agent
 from spindle.model.allowed import Allowed
+from spindle.model.refused_requests import RefusedRequest
 from spindle.model.spec_findings import SharedObject
 from spindle.model.start_progress import Start
 from spindle.model.view import KafkaView
@@ -96,6 +97,7 @@ class ClusterSnapshot:
         rebalances: this cluster's KafkaRebalances; of finished ones the moves may be left out.
         rebalance_image: of the rebalance job, where the KafkaCluster names none; empty if the operator knows none.
         rebalance_objects: the job's CronJob, ServiceAccount, Role and RoleBinding; ``jobs`` are its runs.
+        refused: requests of this operator's previous pass that the API server refused.
         entropy: 32 fresh random bytes; the only source of new ids.
         spindle_image: the image that preflight runs from, the operator's own.
         policies: its NetworkPolicies.
@@ -144,3 +146,4 @@ class ClusterSnapshot:
     admin_granted: bool | None = None
     starts: Mapping[int, Start] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
+    refused: tuple[RefusedRequest, ...] = ()

@@ -117,6 +117,12 @@ SECTIONS = (
                 "ticket",
             ),
             Reason(
+                "RequestRefused",
+                "the API server refuses a request of Spindle: a ResourceQuota is exceeded, an admission webhook or policy denies it, a PodDisruptionBudget forbids an eviction, or a right is missing. The entry has the server's message. Spindle tries again in each reconciliation",
+                "permit it, as the entry says: raise the quota, change the policy, or give the operator its rights again",
+                "ticket",
+            ),
+            Reason(
                 "OrphanedObject",
                 "an object of an earlier KafkaCluster, broker or user of this name still exists; a new one is created when it is gone",
                 "delete it if the garbage collector of Kubernetes does not remove it soon",

@@ -12,6 +12,7 @@ from spindle.model.state import ClusterState
 from spindle.model.waiting import Waiting, counted, some
 from spindle.moves.journal import Journal
 from spindle.moves.under_spread import under_spread_partitions
+from spindle.reconcile.refused_requests import report_refused
 from spindle.rollout.crash_cause import crash_cause
 from spindle.rollout.overdue_stops import overdue_stop
 
@@ -22,7 +23,8 @@ _ACTION: Final = "StartPod"
 
 
 def report_problems(state: ClusterState, builder: PlanBuilder) -> None:
-    """Add a wait for every pod that cannot be scheduled, does not start or does not terminate."""
+    """Add a wait for every pod that cannot be scheduled, does not start or does not terminate, and for every refused request."""
+    report_refused(state, builder)
     for node_id, pod in state.pods.items():
         if objects.deleting(pod):
             _terminating(state, builder, node_id, pod)

@@ -132,6 +132,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "NodeUnknown",
             "NodesUnknown",
             "OrphanedObject",
+            "RequestRefused",
             "Unschedulable",
             "UsersUnknown",
             "VolumeNotBound",

@@ -1,0 +1,55 @@
+"""Requests of the previous pass that the API server refused, and the objects that actions are about."""
+
+from dataclasses import dataclass
+
+from spindle.model.actions import (
+    Action,
+    Apply,
+    CertifyAgents,
+    Create,
+    Delete,
+    Evict,
+    IssueCa,
+    IssueCertificate,
+    KeepPassword,
+    Patch,
+    SetPodCondition,
+    TurnCa,
+)
+
+Target = tuple[str, str, str]  # name of the action's class, kind and name of the object
+
+
+@dataclass(frozen=True)
+class RefusedRequest:
+    """One request that the API server answered with an error; no conflict, and no missing object.
+
+    Attributes:
+        target: of the action.
+        status: HTTP status of the answer.
+        message: the server's.
+    """
+
+    target: Target
+    status: int
+    message: str
+
+
+def target_of(action: Action) -> Target | None:
+    """What an action on an object of Kubernetes is about; None for other actions."""
+    match action:
+        case Create() | Apply():
+            about = str(action.object["kind"]), str(action.object["metadata"]["name"])
+        case Patch() | Delete():
+            about = action.kind, action.name
+        case Evict() | SetPodCondition():
+            about = "Pod", action.pod
+        case IssueCertificate() | KeepPassword():
+            about = "Secret", str(action.metadata["name"])
+        case IssueCa() | TurnCa():
+            about = "Secret", action.secret
+        case CertifyAgents():
+            about = "ConfigMap", str(action.metadata["name"])
+        case _:
+            return None
+    return (type(action).__name__, *about)
