@@ -271,7 +271,11 @@ class Controllers:
         self.api.change(
             node,
             {
-                "status": {"conditions": [{"type": "Ready", "status": status}]},
+                "status": {
+                    "conditions": [
+                        {"type": "Ready", "status": status, "lastTransitionTime": self.api.stamp()}
+                    ]
+                },
                 "spec": {"taints": taints or None},
             },
         )

@@ -64,3 +64,44 @@ def test_with_all_of_them_shut_out_it_is_not_the_brokers() -> None:
     for _ in range(3):
         world.reconcile()
     assert uid(world) == before
+
+
+def node_is(world: Failing, status: str, seconds: float = 10 * PATIENCE) -> None:
+    """The condition Ready of the broker's node, and for how long."""
+    node = world.get("Node", world.get("Pod", NAME)["spec"]["nodeName"])
+    node["status"]["conditions"] = [
+        {"type": "Ready", "status": status, "lastTransitionTime": stamp(world.now - seconds)}
+    ]
+
+
+def evictions(world: Failing) -> list[str]:
+    return [a.pod for _ in range(3) for a in world.reconcile().actions if isinstance(a, Evict)]
+
+
+@pytest.mark.parametrize("status", ["Unknown", "False"])
+def test_one_whose_node_is_off_is_left_to_its_node(status: str) -> None:
+    """What its pod reports is from the time before; its eviction could not end, and would stop every rolling restart."""
+    world = cluster(3)
+    shut_out(world, seconds=10 * PATIENCE)
+    node_is(world, status)
+    assert evictions(world) == []
+    assert not world.cluster["status"].get("takingDown")
+    waits = world.cluster["status"]["waiting"]
+    assert f"Pod/{NAME}" in [w["object"] for w in waits if w["reason"] == "NodeNotReady"]
+
+
+def test_after_its_node_is_back_it_has_its_time() -> None:
+    world = cluster(3)
+    shut_out(world, seconds=10 * PATIENCE)
+    node_is(world, "True", PATIENCE - 60)
+    assert evictions(world) == []
+    node_is(world, "True", PATIENCE + 60)
+    assert evictions(world) == [NAME]
+
+
+def test_without_a_list_of_the_nodes_nothing_is_concluded() -> None:
+    world = cluster(3)
+    shut_out(world, seconds=10 * PATIENCE)
+    world.unknown = frozenset({"nodes"})
+    del world.objects["Node", world.get("Pod", NAME)["spec"]["nodeName"]]
+    assert evictions(world) == []
