@@ -3,7 +3,9 @@
 from typing import Any
 
 from spindle.api import names
+from spindle.manifests.pods import broker_pod
 from spindle.model.actions import Create, Evict
+from spindle.model.node_inputs import ClusterInputs, NodeInputs, host_mark
 from tests.model.nodes import avoided
 from tests.model.world import World
 
@@ -95,9 +97,21 @@ def test_no_pod_with_a_node_is_restarted_for_the_list() -> None:
     world = two_brokers()
     for broker in (0, 1):
         pod = world.get("Pod", f"demo-broker-{broker}")
-        pod["metadata"]["annotations"][names.ANN_AVOIDED] = "node1,node2,node9"
+        pod["metadata"]["annotations"][names.ANN_AVOIDED] = ",".join(
+            map(host_mark, ("node1", "node2", "node9"))
+        )
         world.unready.add(f"demo-broker-{broker}")
     one_more(world)
     world.settle()
     assert not evicted_for_the_list(world)
     assert world.running("broker") == [0, 1, 2]
+
+
+def test_thousands_of_nodes_fit_into_the_annotations_of_a_pod() -> None:
+    hosts = tuple(f"{i:04}-{'x' * 58}" for i in range(5000))
+    node = NodeInputs(node_id=0, server_properties="", disks=(), avoid=hosts)
+    cluster = ClusterInputs(
+        name="demo", namespace="n", uid="u", cluster_id="c", version="4.3.1", spindle_image="s"
+    )
+    notes = broker_pod(cluster, node)["metadata"]["annotations"]
+    assert sum(len(key) + len(value) for key, value in notes.items()) < 200 * 1024

@@ -46,7 +46,9 @@ ANN_RETIRED: Final = f"{GROUP}/retired"  # directory ids of this broker's evacua
 ANN_SLOT: Final = f"{GROUP}/slot"  # "out" while the slot waits for a new disk
 ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at bootstrap, as in the identity ConfigMap
 ANN_LOST: Final = f"{GROUP}/lost"  # of a journal that replaces a lost one
-ANN_AVOIDED: Final = f"{GROUP}/avoided-nodes"  # host names that a pod must not be scheduled to, with commas
+ANN_AVOIDED: Final = (
+    f"{GROUP}/avoided-nodes"  # marks of the host names that a pod must not be scheduled to, with commas
+)
 ANN_LOG_DIRS: Final = f"{GROUP}/log-dirs"  # the broker's list of its log dirs; also on brokers' pods
 ANN_LEAVING: Final = (
     f"{GROUP}/leaving"  # of a pod: disks to inspect, which are only used if they contain a replica

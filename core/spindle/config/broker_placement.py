@@ -6,6 +6,7 @@ broker there; its volumes then keep it there too, and the first broker can never
 
 from spindle.api import names
 from spindle.model import objects
+from spindle.model.node_inputs import host_mark
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 
@@ -30,9 +31,10 @@ def is_misplaced(state: ClusterState, node_id: int, pod: SnapshotObject) -> bool
     recorded = frozenset((objects.annotation(pod, names.ANN_AVOIDED) or "").split(",")) - {""}
     own = state.hosts_of_brokers.get(node_id)
     if own:
-        return bool(own & recorded)
-    avoided = frozenset(avoided_by_broker(state, node_id))
-    return avoided != recorded and (objects.unschedulable(pod) or bool(avoided - recorded - _guarded(state)))
+        return any(host_mark(host) in recorded for host in own)
+    avoided = {host_mark(host): host for host in avoided_by_broker(state, node_id)}
+    missing = {host for mark, host in avoided.items() if mark not in recorded}
+    return avoided.keys() != recorded and (objects.unschedulable(pod) or bool(missing - _guarded(state)))
 
 
 def _guarded(state: ClusterState) -> frozenset[str]:

@@ -14,7 +14,7 @@ from spindle.manifests import jvm
 from spindle.manifests.metadata import labels, owner, role_of
 from spindle.model.layout import METADATA_DISK, Layout
 from spindle.model.memo import by_content
-from spindle.model.node_inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs
+from spindle.model.node_inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, host_mark
 from spindle.model.tolerations import STANDING_TOLERATIONS
 
 # Increment it if a change of this module must reach running pods.
@@ -186,7 +186,7 @@ def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     if node.certificate is not None:
         result[names.ANN_CERTIFICATE] = node.certificate
     if node.avoid:
-        result[names.ANN_AVOIDED] = ",".join(node.avoid)
+        result[names.ANN_AVOIDED] = ",".join(map(host_mark, node.avoid))
     if node.log_dirs:
         result[names.ANN_LOG_DIRS] = node.log_dirs
     if node.only_if_used:

@@ -1,11 +1,17 @@
 """Inputs of the builders of a broker's or controller's pod, as plain values."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 ACTIVE: Final = "Active"
 PLACEHOLDER: Final = "Placeholder"
+
+
+def host_mark(host: str) -> str:
+    """A host name in eight characters: a cluster may have thousands, and the annotations of a pod take 256 KiB together."""
+    return hashlib.sha256(host.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True, kw_only=True)
