@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from spindle.api import names
 from spindle.moves import between_dirs
-from spindle.moves.execute import execute
 from spindle.moves.intents import ConfigureIntent
 from spindle.moves.journal import Journal
 from spindle.moves.limits import Limits
@@ -20,6 +19,7 @@ from spindle_agent.options import parse
 from spindle_operator import kafka_commands
 from spindle_operator.kafka_client import KafkaClient as OperatorLink
 from tests.kafka.cluster import Cluster
+from tests.model.moving import execute
 
 NAME = ("test", "demo-broker-0")
 

@@ -16,7 +16,6 @@ from spindle.model.view import (
     LogDir,
     Partition,
 )
-from spindle.moves import execute
 from spindle.moves.execute import cleanup
 from spindle.moves.intents import ConfigureIntent, Intent, PlaceReplicasIntent, ReassignIntent
 from spindle.moves.journal import Journal, Move, parse, render
@@ -27,6 +26,7 @@ from spindle_operator.connection import Access, tls_context
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
+from tests.model.moving import execute
 
 MB = 1_000_000
 FAST = Limits(bytes_per_second=100 * MB)

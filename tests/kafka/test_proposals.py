@@ -10,7 +10,6 @@ import pytest
 
 from spindle.api import names
 from spindle.model.view import KafkaView
-from spindle.moves import execute
 from spindle.moves.intents import ConfigureIntent, ElectIntent, Intent, PlaceReplicasIntent, ReassignIntent
 from spindle.moves.journal import parse, render
 from spindle.moves.kafka_index import KafkaIndex
@@ -26,6 +25,7 @@ from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
+from tests.model.moving import execute
 
 MB = 1_000_000
 FAST = Limits(bytes_per_second=200 * MB)

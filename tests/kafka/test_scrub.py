@@ -17,7 +17,6 @@ from kafka.errors import KafkaError
 from spindle.evacuation.repair import repair
 from spindle.evacuation.restore_replicas import restore_replicas
 from spindle.model.replica_index import Key, ReplicaIndex
-from spindle.moves import execute
 from spindle.moves.journal import render
 from spindle.scrub.catalog import file_name, inactive
 from spindle.scrub.confirmation import Confirmations, SegmentPlace
@@ -32,6 +31,7 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 from tests.kafka.proposals import until
 from tests.kafka.test_moves import FAST, Operator, tell
+from tests.model.moving import execute
 
 KEY = ("test", "demo-broker-0", "disk0")
 SCANS = 10_000

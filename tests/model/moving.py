@@ -4,8 +4,9 @@ It behaves as Kafka 4.3 does where the executor depends on it: a chosen dir is k
 to the dir with the fewest logs; a reassignment completes when all that are added are in sync; space is freed late.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from spindle.model.view import (
     FOLLOWER_RATE,
@@ -16,10 +17,29 @@ from spindle.model.view import (
     LogDir,
     Partition,
 )
+from spindle.moves.execute import execute as execute_requests
 from spindle.moves.intents import ConfigureIntent, ElectIntent, Intent, PlaceReplicasIntent, ReassignIntent
-from spindle.moves.journal import Move
+from spindle.moves.journal import Journal, Move
+from spindle.moves.limits import Limits
+from spindle.moves.outcome import StepResult
+from spindle.moves.requests import MoveRequests
+from spindle.moves.signals import MoveSignals
 
 Key = tuple[str, int]
+
+
+def execute(
+    view: KafkaView,
+    journal: Journal,
+    moves: Iterable[Move],
+    limits: Limits,
+    *,
+    signals: MoveSignals | None = None,
+    **requests: Any,
+) -> StepResult:
+    """One step of the executor with these requests, by their names in `MoveRequests`."""
+    asked = MoveRequests(moves=tuple(moves), **requests)
+    return execute_requests(view, journal, asked, limits, signals or MoveSignals())
 
 
 @dataclass

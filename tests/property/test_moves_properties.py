@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from spindle.model.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
-from spindle.moves import execute
 from spindle.moves.execute import cleanup
 from spindle.moves.journal import DroppedReplica, Journal, Move, parse, render
 from spindle.moves.limits import Limits
@@ -16,7 +15,7 @@ from spindle.moves.outcome import StepResult
 from spindle.moves.rate_control import Pressure
 from spindle.moves.signals import MoveSignals
 from tests.examples import examples
-from tests.model.moving import Dir, Kafka, Key, Node, Part
+from tests.model.moving import Dir, Kafka, Key, Node, Part, execute
 
 LIMITS = Limits(
     moves_per_broker=3,

@@ -6,10 +6,11 @@ import pytest
 
 from spindle.model.view import CORDONED, LOG_DIRS_RATE, Broker, KafkaView, LogDir
 from spindle.moves import between_dirs
-from spindle.moves.execute import cleanup, execute
+from spindle.moves.execute import cleanup
 from spindle.moves.intents import ConfigureIntent
 from spindle.moves.journal import Journal, SavedConfig
 from spindle.moves.limits import Limits
+from tests.model.moving import execute
 
 KEY = ("broker", "1", LOG_DIRS_RATE)
 

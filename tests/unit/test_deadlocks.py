@@ -11,12 +11,12 @@ from spindle.model.actions import Evict
 from spindle.model.blockers import Blocker
 from spindle.model.restart_safety import RestartSafety
 from spindle.model.view import KafkaView, Partition
-from spindle.moves.execute import execute
 from spindle.moves.journal import DroppedReplica, Journal, Move
 from spindle.moves.limits import Limits
 from spindle.moves.missing_replicas import meant, taken_over
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
+from tests.model.moving import execute
 from tests.model.store import ConflictError
 from tests.unit.test_healing_plan import cluster, give_word, reasons, until, whole
 from tests.unit.test_rolling import partition, view

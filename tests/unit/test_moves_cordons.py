@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 
 from spindle.model.view import CORDONED, LEADER_RATE, KafkaView
-from spindle.moves import execute
 from spindle.moves.intents import ConfigureIntent
 from spindle.moves.journal import Journal, SavedConfig, SettingKey, parse, render
 from spindle.moves.limits import Limits
 from spindle.moves.settings import gone_dirs
-from tests.model.moving import Dir, Kafka, Node
+from tests.model.moving import Dir, Kafka, Node, execute
 
 D0, D1 = "/d0/log", "/d1/log"
 KEY: SettingKey = ("broker", "1", CORDONED)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from spindle.model.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
-from spindle.moves import execute
 from spindle.moves.backoff import FIRST
 from spindle.moves.execute import cleanup
 from spindle.moves.intents import ConfigureIntent, PlaceReplicasIntent, ReassignIntent
@@ -23,7 +22,7 @@ from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
 from spindle.moves.rate_control import PERIOD, Pressure
 from spindle.moves.signals import MoveSignals
-from tests.model.moving import Dir, Kafka, Node, Part
+from tests.model.moving import Dir, Kafka, Node, Part, execute
 
 LIMITS = Limits(small=1, bytes_per_second=1000)
 D0, D1 = "/d0/log", "/d1/log"

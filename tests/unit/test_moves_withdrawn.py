@@ -2,12 +2,11 @@
 
 import pytest
 
-from spindle.moves import execute
 from spindle.moves.intents import ElectIntent, ReassignIntent
 from spindle.moves.journal import Journal, Move
 from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
-from tests.model.moving import Dir, Kafka, Node, Part
+from tests.model.moving import Dir, Kafka, Node, Part, execute
 
 D0, D1 = "/d0", "/d1"
 KEY = ("t", 0)

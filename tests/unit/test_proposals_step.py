@@ -58,8 +58,7 @@ def settle(
     world: World, *rebalances: dict[str, Any], journal: Journal | None = None, **more: Any
 ) -> tuple[ProposalResult, PlanBuilder]:
     state, builder = state_of(world, *rebalances, **more), PlanBuilder()
-    inventory = observe_only(state, PlanBuilder())
-    inventory.journal = journal if journal is not None else Journal()
+    inventory = observe_only(state, PlanBuilder(), journal if journal is not None else Journal())
     return reconcile_proposals(inventory, builder, MoveRequests()), builder
 
 
@@ -228,8 +227,8 @@ def test_while_kafka_is_silent_nothing_is_withdrawn(running: World) -> None:
 def test_proposals_that_cannot_be_read_leave_all_as_it_is(running: World) -> None:
     state = state_of(running)
     state = replace(state, snap=replace(state.snap, unknown=frozenset({"kafkarebalances"})))
-    inventory, builder = observe_only(state, PlanBuilder()), PlanBuilder()
-    inventory.journal = Journal(moves=(in_journal(ACROSS),))
+    inventory = observe_only(state, PlanBuilder(), Journal(moves=(in_journal(ACROSS),)))
+    builder = PlanBuilder()
 
     assert reconcile_proposals(inventory, builder, MoveRequests()) == ProposalResult()
     assert [wait.reason for wait in builder.waits] == ["ProposalsUnknown"]

@@ -10,8 +10,8 @@ from spindle.evacuation.drop_replicas import may_drop_replica
 from spindle.model.reassigned import how_to_cancel, never_in_sync
 from spindle.model.replica_index import ReplicaIndex
 from spindle.model.view import KafkaView, Partition
-from spindle.moves.execute import execute
 from spindle.moves.journal import Journal
+from tests.model.moving import execute
 from tests.unit.test_moves_execute import D0, D1, LIMITS, MOVE, T, kafka
 
 

@@ -11,7 +11,6 @@ from spindle.disks.broker_disks import BrokerDisk, broker_disks
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.usage import DiskUsage, find_disk_usage, recorded_level
 from spindle.model import disk_facts, objects
-from spindle.model.blockers import Blocked
 from spindle.model.bounds import UsageLevel
 from spindle.model.replica_index import Key, ReplicaIndex
 from spindle.model.state import ClusterState
@@ -42,26 +41,36 @@ class StateRecord:
 
 @dataclass
 class DiskInventory:
-    """One pass's view of all disks.
+    """One pass's view of all disks: what is observed, and five decisions about it.
+
+    `spindle.reconcile.healing` sets the decisions in the order below, each once; what reads one before raises `AttributeError`.
 
     Attributes:
         journal: None if it could not be read; then nothing is moved, and no disk counts as empty.
-        given_up: (broker, partition) whose loss a user accepted, with no replica left anywhere.
         losses: what is lost with which disk at present.
+        given_up: (broker, partition) whose loss a user accepted, with no replica left anywhere.
         scaling_in: brokers that the pool has too many of and that may be removed.
         removing: disks that the spec no longer has and that may be removed, with all disks of the brokers in `scaling_in`.
-        states: the state of each disk, filled in during the pass.
-        blocked: brokers that cannot restart without their dead disks now, because other partitions need them or lack replicas.
+        states: the state of each disk at the end of the pass.
     """
 
     state: ClusterState
     journal: Journal | None
-    given_up: frozenset[tuple[int, Key]] = frozenset()
-    losses: tuple[Loss, ...] = ()
-    scaling_in: frozenset[int] = frozenset()
-    removing: frozenset[tuple[int, str]] = frozenset()
-    states: dict[tuple[int, str], StateRecord] = field(default_factory=dict)
-    blocked: dict[int, Blocked] = field(default_factory=dict)
+    losses: tuple[Loss, ...] = field(init=False)
+    given_up: frozenset[tuple[int, Key]] = field(init=False)
+    scaling_in: frozenset[int] = field(init=False)
+    removing: frozenset[tuple[int, str]] = field(init=False)
+    states: Mapping[tuple[int, str], StateRecord] = field(init=False)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute that is not set yet.
+
+        Raises:
+            AttributeError: it is set already.
+        """
+        if name in self.__dict__:
+            raise AttributeError(f"{name} is set already")
+        super().__setattr__(name, value)
 
     @cached_property
     def slots(self) -> list[BrokerDisk]:

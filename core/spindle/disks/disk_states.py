@@ -31,15 +31,16 @@ ANN_RESTARTS: Final = f"{names.GROUP}/disk-restarts"  # restarts per disk, with 
 
 def advance_states(
     inventory: DiskInventory, builder: PlanBuilder, *, acting: bool, filled: Collection[tuple[int, str]] = ()
-) -> None:
-    """Advance the state of every disk as far as the known facts allow.
+) -> dict[tuple[int, str], StateRecord]:
+    """Advance the state of every disk as far as the known facts allow; returns the states by (broker, disk).
 
     Args:
-        inventory: receives the disk states.
+        inventory: all disks, with their losses, removals and scale-ins decided.
         builder: receives an event for each transition.
         acting: whether Spindle may act (False while paused or while it cannot observe the cluster).
         filled: (broker, disk) of new disks whose backfill is complete.
     """
+    states: dict[tuple[int, str], StateRecord] = {}
     for slot in inventory.slots:
         known = _facts(inventory, slot, acting=acting, filled=slot.key in filled)
         recorded = slot.recorded if _fits(inventory, slot) else None
@@ -61,7 +62,8 @@ def advance_states(
         began = inventory.state.now if since is None else since
         if acting and at is DiskState.FAILED and _restarted_in_vain(inventory.state, slot, began):
             builder.do(_note_restart(inventory.state, slot, slot.started or inventory.state.now))
-        inventory.states[slot.key] = StateRecord(at, began, reason, _message(slot, at))
+        states[slot.key] = StateRecord(at, began, reason, _message(slot, at))
+    return states
 
 
 def remedy_of(inventory: DiskInventory, slot: BrokerDisk) -> Remedy:

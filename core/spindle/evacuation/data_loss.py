@@ -46,11 +46,15 @@ def _offline(inventory: DiskInventory, slot: BrokerDisk) -> bool:
     return any(d.path == slot.path and d.error for d in inventory.replica_index.dirs(slot.broker) or ())
 
 
-def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[ElectUnclean | Reassign]:
+def reconcile_losses(
+    inventory: DiskInventory, builder: PlanBuilder
+) -> tuple[frozenset[tuple[int, Key]], list[ElectUnclean | Reassign]]:
     """Check the acceptances, record the valid ones, and elect surviving replicas.
 
-    Sets `inventory.given_up` to the partitions of which no replica survives. The returned elections must come last in the pass. If a replica
-    that is still being added precedes the survivor in the assignment, the assignment is reordered first and the next pass elects.
+    If a replica that is still being added precedes the survivor in the assignment, the assignment is reordered first and the next pass elects.
+
+    Returns:
+        (broker, partition) whose loss is accepted and of which no replica survives; the elections, which must come last in the pass.
     """
     accepted: dict[str, Accepted] = {}
     leaderless = [key for key, p in inventory.replica_index.partitions.items() if p.leader is None]
@@ -78,11 +82,10 @@ def reconcile_losses(inventory: DiskInventory, builder: PlanBuilder) -> list[Ele
                 )
             )
     verdict = resolve_losses(inventory.replica_index, inventory.losses, accepted)
-    inventory.given_up = verdict.empty
     for loss, refusal in verdict.refusals:
         name = names.broker_name(inventory.state.name, loss.broker)
         builder.wait(Waiting.of("AcceptLoss", f"KafkaBroker/{name}/{loss.disk}", refusal))
-    return [*_survivors_first(verdict.reorder), *_elections(verdict.elect)]
+    return verdict.empty, [*_survivors_first(verdict.reorder), *_elections(verdict.elect)]
 
 
 def _survivors_first(reorder: Mapping[Key, tuple[int, ...]]) -> list[Reassign]:

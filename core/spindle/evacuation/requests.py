@@ -18,6 +18,7 @@ from spindle.evacuation.deadlocks import held_by, let_go
 from spindle.evacuation.drop_replicas import INSUFFICIENT_IN_SYNC, drop_replicas, not_spared, without_dropped
 from spindle.evacuation.evacuate import Evacuation, evacuate
 from spindle.model import disk_facts
+from spindle.model.blockers import Blocked
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key, names_of
@@ -40,13 +41,22 @@ _PATIENCE: Final = (
 _REFUSED_FOR: Final = (
     180.0  # seconds for which none of a disk's moves may start before its replicas are dropped instead
 )
+_NONE: Final[tuple[tuple[DroppedReplica, ...], None]] = ((), None)
 _CLOSED: Final = frozenset({DiskState.CORDONED, DiskState.FAILED, DiskState.EVACUATING, DiskState.DRAINING})
 
 
 def reconcile_evacuation(
-    inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, lost: frozenset[int]
-) -> MoveRequests:
-    """Request moves and drops that evacuate disks; remove evacuated disks from their brokers."""
+    inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, lost_brokers: frozenset[int]
+) -> tuple[MoveRequests, dict[int, Blocked]]:
+    """Request moves and drops that evacuate disks; remove evacuated disks from their brokers.
+
+    Args:
+        inventory, builder, records: of this pass.
+        lost_brokers: brokers that have lost all their disks.
+
+    Returns:
+        The requests; and the brokers that cannot restart without their dead disks now, because other partitions need them or lack replicas.
+    """
     # A disk that recovers during its evacuation is used again as soon as its broker has restarted.
     leaving = [
         slot
@@ -55,13 +65,17 @@ def reconcile_evacuation(
     ]
     # A disk whose drain was cancelled stays Draining until its broker has restarted with it: it must not be removed a second time.
     draining = [slot for slot in inventory.in_states(DiskState.DRAINING) if inventory.to_be_emptied(slot)]
-    plan = _plan(inventory, leaving, draining, lost)
+    plan = _plan(inventory, leaving, draining, lost_brokers)
     if plan.problem is not None:
         builder.wait(_cannot_plan(inventory, [*leaving, *draining], plan.problem))
     shrinks: list[DroppedReplica] = []
+    blocked: dict[int, Blocked] = {}
     for broker in sorted({slot.broker for slot in leaving}):
         mine = [slot for slot in leaving if slot.broker == broker]
-        shrinks += _drop(inventory, builder, mine, plan, shrinks)
+        found, why_blocked = _drop(inventory, builder, mine, plan, shrinks)
+        shrinks += found
+        if why_blocked is not None:
+            blocked[broker] = why_blocked
     for slot in draining:
         _report_stuck_drain(inventory, builder, slot, plan)
     for slot in [*leaving, *draining]:
@@ -70,7 +84,9 @@ def reconcile_evacuation(
         _keep(inventory, records, slot)
     off = {(entry.broker, entry.key) for entry in shrinks}
     moves = tuple(move for move in plan.moves if (move.source, move.key) not in off)
-    return MoveRequests(moves=moves, shrinks=tuple(shrinks), lost=lost, settings=_cordons(inventory))
+    return MoveRequests(
+        moves=moves, shrinks=tuple(shrinks), lost=lost_brokers, settings=_cordons(inventory)
+    ), blocked
 
 
 def _to_restart(inventory: DiskInventory, shrinks: list[DroppedReplica]) -> frozenset[int]:
@@ -149,25 +165,29 @@ def _drop(
     mine: list[BrokerDisk],
     plan: Evacuation,
     others: list[DroppedReplica],
-) -> tuple[DroppedReplica, ...]:
-    """Drop the replicas that no other broker can take, if all of them may be dropped; ``others``: drops of other brokers in this pass."""
+) -> tuple[tuple[DroppedReplica, ...], Blocked | None]:
+    """Drop the replicas that no other broker can take, if all of them may be dropped; ``others``: drops of other brokers in this pass.
+
+    Returns:
+        The drops; and why the broker cannot restart without its dead disks, if that is the reason for none.
+    """
     left: set[Key] = set()
     for slot in mine:
         standing = inventory.partitions_on(slot)
         if standing is None:
-            return ()
+            return _NONE
         left |= standing
     if not left or plan.problem is not None or inventory.journal is None:
-        return ()
+        return _NONE
     moving = {move.key for move in (*plan.moves, *inventory.journal.moves)}
     slot, shut = mine[0], bad_dirs(inventory) | closed_dirs(inventory)
     if left & moving and not _refused_for_long(inventory, builder, slot, left, plan):
-        return ()  # first move what can be moved
+        return _NONE  # first move what can be moved
     if _broker_may_come_back(inventory, slot):
-        return ()
+        return _NONE
     new = _new_dirs(inventory, mine) if slot.health.reason == NODE_LOST else None
     if new is not None and not find_location(inventory.state, slot.broker).found:
-        return ()  # dropping replicas does not help before the broker can be recreated on another node
+        return _NONE  # dropping replicas does not help before the broker can be recreated on another node
     away = unavailable(inventory.state) | (_to_restart(inventory, others) - {slot.broker})
     found = drop_replicas(
         inventory.planning_index,
@@ -183,14 +203,16 @@ def _drop(
         away,
         new,
     )
-    refusal = found.refusal or _not_spared(inventory, slot.broker, found.shrunk, others, away)
+    refusal, blocked = found.refusal, None
     if refusal is None:
-        return found.shrunk
+        refusal, blocked = _not_spared(inventory, slot.broker, found.shrunk, others, away)
+    if refusal is None:
+        return found.shrunk, None
     builder.wait(Waiting.of(_EVACUATE, inventory.object_name(slot), refusal))
     if refusal.reason == INSUFFICIENT_IN_SYNC:
         rolling = RestartSafety(inventory.view, meant(inventory.journal, inventory.view.partitions))
-        inventory.blocked[slot.broker] = held_by(rolling, slot.broker, refusal, away, restarts=False)
-    return ()
+        blocked = held_by(rolling, slot.broker, refusal, away, restarts=False)
+    return (), blocked
 
 
 def _not_spared(
@@ -199,20 +221,20 @@ def _not_spared(
     dropped: tuple[DroppedReplica, ...],
     others: list[DroppedReplica],
     away: frozenset[int],
-) -> Waiting | None:
+) -> tuple[Waiting | None, Blocked | None]:
     """Why a broker could not restart right after these replicas are dropped, given all drops of this pass and all brokers that are down."""
     if not dropped or inventory.journal is None:
-        return None
+        return None, None
     journal = inventory.journal.replacing(dropped=(*inventory.journal.dropped, *others, *dropped))
     rolling = RestartSafety(
         without_dropped(inventory.view, dropped), meant(journal, inventory.view.partitions)
     )
     verdict = let_go(inventory.state, rolling, broker, rolling.may_go_down(broker, away - {broker}), away)
     if verdict.refusal is None:
-        return None
-    if verdict.refusal.reason == BELOW_MIN_ISR:
-        inventory.blocked[broker] = held_by(rolling, broker, verdict.refusal, away)
-    return not_spared(broker, verdict.refusal)
+        return None, None
+    below = verdict.refusal.reason == BELOW_MIN_ISR
+    blocked = held_by(rolling, broker, verdict.refusal, away) if below else None
+    return not_spared(broker, verdict.refusal), blocked
 
 
 def _refused_for_long(
@@ -228,15 +250,8 @@ def _refused_for_long(
     if journal is None or not moves or left & {move.key for move in journal.moves}:
         return False
     shut = bad_dirs(inventory)
-    found = why_not(
-        state.kafka,
-        journal,
-        moves,
-        limits_of(state),
-        closed=shut | closed_dirs(inventory),
-        bad=shut,
-        signals=signals_of(state),
-    )
+    asked = MoveRequests(moves=tuple(moves), closed=shut | closed_dirs(inventory), bad=shut)
+    found = why_not(state.kafka, journal, asked, limits_of(state), signals_of(state))
     if any(move.key not in found for move in moves):
         return False
     why = found[moves[0].key]

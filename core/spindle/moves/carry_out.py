@@ -1,6 +1,7 @@
 """Carries out moves: turns the executor's result into actions, waits and each broker's ``spec.moves``."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from spindle.api import names
@@ -61,21 +62,8 @@ def reconcile_moves(
     """
     limits = limits_of(state)
     journal = between_dirs.taken_over(journal, state.kafka, state.brokers.items())
-    outcome = execute(
-        state.kafka,
-        journal,
-        requests.moves,
-        limits,
-        shrinks=requests.shrinks,
-        lost=requests.lost,
-        settings={**requests.settings, **between_dirs.rates(state.brokers)},
-        closed=requests.closed,
-        bad=requests.bad,
-        leads=requests.leads,
-        signals=signals_of(state),
-        withdrawn=requests.withdrawn,
-        leaders=requests.leaders,
-    )
+    requests = replace(requests, settings={**requests.settings, **between_dirs.rates(state.brokers)})
+    outcome = execute(state.kafka, journal, requests, limits, signals_of(state))
     try:
         builder.do(*write_journal(state, outcome.journal))
     except JournalError as error:

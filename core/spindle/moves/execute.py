@@ -1,6 +1,6 @@
 """One step of the executor: verify moves in flight, start new ones, then set and restore throttles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final, Literal
@@ -12,14 +12,15 @@ from spindle.moves.backoff import MoveBackoffs
 from spindle.moves.budget import MoveBudget
 from spindle.moves.copy_progress import track_copies
 from spindle.moves.deferred_cleanup import CleanupTracker
-from spindle.moves.intents import Intent, PlaceReplicasIntent, ReassignIntent
-from spindle.moves.journal import REPAIR, DroppedReplica, Journal, Move, SettingKey
+from spindle.moves.intents import ConfigureIntent, Intent, PlaceReplicasIntent, ReassignIntent
+from spindle.moves.journal import REPAIR, DroppedReplica, Journal, LeadershipOverride, Move, SavedConfig
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
-from spindle.moves.leadership import Leads, reconcile_leadership, set_preferred_leaders
+from spindle.moves.leadership import reconcile_leadership, set_preferred_leaders
 from spindle.moves.limits import Limits
 from spindle.moves.missing_replicas import put_right, taken_over
 from spindle.moves.outcome import Progress, RefusedMove, StepResult
 from spindle.moves.rates import Rates
+from spindle.moves.requests import MoveRequests
 from spindle.moves.settings import settle, throttles
 from spindle.moves.signals import MoveSignals
 from spindle.moves.spread_tracking import SpreadTracker
@@ -51,18 +52,9 @@ _TAKEN_OFF: Final = {  # by the reason why a replica leaves its assignment
 def execute(
     view: KafkaView,
     journal: Journal,
-    wanted: Sequence[Move],
+    requests: MoveRequests,
     limits: Limits,
-    *,
-    shrinks: Sequence[DroppedReplica] = (),
-    lost: AbstractSet[int] = frozenset(),
-    settings: Mapping[SettingKey, str] | None = None,
-    closed: AbstractSet[tuple[int, str]] = frozenset(),
-    bad: AbstractSet[tuple[int, str]] = frozenset(),
-    leads: Leads | None = None,
     signals: MoveSignals = _NONE,
-    withdrawn: AbstractSet[PartitionKey] = frozenset(),
-    leaders: Mapping[PartitionKey, int] | None = None,
 ) -> StepResult:
     """Verify the moves in progress, start the moves that may start, and adjust Kafka's settings to them.
 
@@ -71,56 +63,36 @@ def execute(
     Args:
         view: one observation of Kafka.
         journal: the moves in progress, as recorded.
-        wanted: moves in the order in which they should start. Those in the journal may be left out.
+        requests: what the other phases ask for.
         limits: budgets.
-        shrinks: replicas on dead dirs to drop from their assignments now; the caller has checked "no log dir removed with replicas on it"
-            (`docs/safety.md`, rule 5) for this view. They are recorded in the journal before that, and stay there until a move without a source
-            (the restore) has landed, or the replica is in sync on that broker again.
-        lost: brokers that are lost; moves to them are abandoned.
-        settings: other dynamic configs that should be set for as long as they are requested ((kind, name, key) → value; a list such as
-            ``cordoned.log.dirs`` is merged with the user's). They are recorded and restored like throttles. An empty value requests nothing,
-            except that the current value is checked (for a cordon of a dir that its broker does not have).
-        closed: (broker, path) of dirs that accept no replicas although Kafka would allow it: bad ones, and ones to be emptied.
-        bad: those of `closed` whose disk is bad, so that the replicas on them do not count as live ("no rack lost", `docs/safety.md`, rule 3).
-        leads: temporary preferred leaders; see `spindle.moves.leadership`.
         signals: the time, the load of the disks, moves that failed on agents.
-        withdrawn: partitions whose recorded moves are not wanted any more: their copies are cancelled.
-        leaders: permanent preferred leaders; they are not restored.
     """
-    if journal == Journal() and not (wanted or shrinks or settings or leads or leaders):
+    asked = requests.moves or requests.shrinks or requests.settings or requests.leads or requests.leaders
+    if journal == Journal() and not asked:
         return StepResult(journal)
-    look = KafkaIndex(view, closed, bad)
+    look = KafkaIndex(view, requests.closed, requests.bad)
     if look.unknown:
         return StepResult(
             journal,
-            refusals=tuple(RefusedMove(move, _unknown(look)) for move in wanted[:1]),
+            refusals=tuple(RefusedMove(move, _unknown(look)) for move in requests.moves[:1]),
             agent_moves=journal.within(),
         )
-    step = _Step(look, journal, limits, lost, signals, withdrawn)
-    return step.run(wanted, shrinks, settings or {}, leads or {}, leaders or {})
+    return _Step(look, journal, limits, requests, signals).run()
 
 
 def why_not(
-    view: KafkaView,
-    journal: Journal,
-    wanted: Sequence[Move],
-    limits: Limits,
-    *,
-    lost: AbstractSet[int] = frozenset(),
-    closed: AbstractSet[tuple[int, str]] = frozenset(),
-    bad: AbstractSet[tuple[int, str]] = frozenset(),
-    signals: MoveSignals = _NONE,
+    view: KafkaView, journal: Journal, requests: MoveRequests, limits: Limits, signals: MoveSignals = _NONE
 ) -> dict[PartitionKey, Waiting]:
     """Why `execute` would not start moves, each considered alone: by partition; moves that it would start are left out.
 
     For callers that have another remedy for a move that is impossible. The arguments are those of `execute`.
     """
-    look = KafkaIndex(view, closed, bad)
+    look = KafkaIndex(view, requests.closed, requests.bad)
     if look.unknown:
-        return {move.key: _unknown(look) for move in wanted}
-    step = _Step(look, journal, limits, lost, signals, frozenset())
+        return {move.key: _unknown(look) for move in requests.moves}
+    step = _Step(look, journal, limits, requests, signals)
     step.verify()
-    asked = ((move.key, step.may_begin(move)[0]) for move in wanted)
+    asked = ((move.key, step.may_begin(move)[0]) for move in requests.moves)
     return {key: refusal for key, refusal in asked if refusal is not None}
 
 
@@ -166,16 +138,9 @@ class _Step:
     """State of one step while it is computed."""
 
     def __init__(
-        self,
-        look: KafkaIndex,
-        journal: Journal,
-        limits: Limits,
-        lost: AbstractSet[int],
-        signals: MoveSignals,
-        withdrawn: AbstractSet[PartitionKey],
+        self, look: KafkaIndex, journal: Journal, limits: Limits, requests: MoveRequests, signals: MoveSignals
     ) -> None:
-        self.look, self.journal, self.limits, self.lost = look, journal, limits, lost
-        self.withdrawn = withdrawn
+        self.look, self.journal, self.limits, self.requests = look, journal, limits, requests
         self.signals = signals
         self.short = find_under_replicated(look)
         self.backoffs = MoveBackoffs(look, journal.backoffs, signals.now)
@@ -191,19 +156,12 @@ class _Step:
         self.before = {entry.key: entry.before for entry in journal.leadership}
         self.before |= {move.key: move.before for move in journal.moves if move.before}
 
-    def run(
-        self,
-        wanted: Sequence[Move],
-        shrinks: Sequence[DroppedReplica],
-        settings: Mapping[SettingKey, str],
-        leads: Leads,
-        leaders: Mapping[PartitionKey, int],
-    ) -> StepResult:
+    def run(self) -> StepResult:
         stalled = self.verify()
-        removals = self.remove_replicas(shrinks)
+        removals = self.remove_replicas(self.requests.shrinks)
         busy = {found.move.key for found in self.found} | {move.key for move in stalled} | self.leaving
         ordered = reconcile_leadership(
-            self.look, self.journal.leadership, leads, busy, self.limits.moves_in_all
+            self.look, self.journal.leadership, self.requests.leads, busy, self.limits.moves_in_all
         )
         # Leadership is changed first; moves of these partitions continue in the next step.
         turned = {
@@ -212,26 +170,13 @@ class _Step:
             if isinstance(i, ReassignIntent)
             for topic, index, _ in i.assignments
         }
-        still = [move for move in stalled if move.key not in self.withdrawn]
-        fresh, again = self.begin([move for move in wanted if move.key not in turned], still)
+        still = [move for move in stalled if move.key not in self.requests.withdrawn]
+        fresh, again = self.begin([move for move in self.requests.moves if move.key not in turned], still)
         reordered = self.reorder(stalled)
-        moves = tuple(found.move for found in self.found)
-        moving = [*(f.move for f in self.found if f.state is not MoveState.CANCEL)]
-        rates = Rates(self.look, self.journal, self.limits, self.short, self.signals, moving)
-        desired = {**throttles(self.look, moving, rates.of), **settings}
-        standing, configures = settle(self.look, self.journal.settings, desired)
-        dropped = tuple(self.shrunk[key] for key in sorted(self.shrunk))
-        steered = rates.steered if standing else 0.0
-        left = self.cleanup.standing()
-        for_good = set_preferred_leaders(
-            self.look, leaders, {move.key for move in moves} | busy | turned | {o.key for o in ordered.orders}
-        )
-        crowded = self.crowding.standing({*(m.key for m in moves), *(e.key for e in dropped)})
-        backoffs = self.backoffs.standing()
+        settings, configures, steered = self.settle_settings()
+        taken = {move.key for move in self.moves()} | busy | turned | {o.key for o in ordered.orders}
         progress = tuple(self.progress(found) for found in self.found)
-        copies = [(*p.move.key, p.move.target, p.copied) for p in progress if not p.move.within]
-        pace = track_copies(self.journal.pace, copies, self.signals.now)
-        journal = Journal(moves, dropped, standing, ordered.orders, backoffs, steered, left, crowded, pace)
+        journal = self.next_journal(settings, ordered.orders, steered, progress)
         return StepResult(
             journal,
             actions=(
@@ -244,7 +189,7 @@ class _Step:
                 *self.starts(again),
                 *self.placed_again(),
                 *ordered.intents,
-                *for_good,
+                *set_preferred_leaders(self.look, self.requests.leaders, taken),
             ),
             refusals=tuple(self.refusals),
             agent_moves={
@@ -256,14 +201,45 @@ class _Step:
             slowed=frozenset(self.short.below),
         )
 
+    def settle_settings(self) -> tuple[tuple[SavedConfig, ...], tuple[ConfigureIntent, ...], float]:
+        """Throttles and requested settings: those that stay recorded, the requests to Kafka, and the steered rate in bytes per second."""
+        moving = [found.move for found in self.found if found.state is not MoveState.CANCEL]
+        rates = Rates(self.look, self.journal, self.limits, self.short, self.signals, moving)
+        desired = {**throttles(self.look, moving, rates.of), **self.requests.settings}
+        standing, configures = settle(self.look, self.journal.settings, desired)
+        return standing, configures, rates.steered if standing else 0.0
+
+    def next_journal(
+        self,
+        settings: tuple[SavedConfig, ...],
+        orders: tuple[LeadershipOverride, ...],
+        steered: float,
+        progress: Sequence[Progress],
+    ) -> Journal:
+        """The journal after this step."""
+        moves = self.moves()
+        dropped = tuple(self.shrunk[key] for key in sorted(self.shrunk))
+        copies = [(*p.move.key, p.move.target, p.copied) for p in progress if not p.move.within]
+        return Journal(
+            moves,
+            dropped,
+            settings,
+            orders,
+            self.backoffs.standing(),
+            steered,
+            self.cleanup.standing(),
+            self.crowding.standing({*(m.key for m in moves), *(e.key for e in dropped)}),
+            track_copies(self.journal.pace, copies, self.signals.now),
+        )
+
     # Moves in progress
 
     def verify(self) -> list[Move]:
         """Check every move of the journal. Returns those that could be started again."""
         stalled: list[Move] = []
         for move in self.journal.moves:
-            found = find(self.look, move, self.limits, self.incoming, self.lost, self.signals.failed)
-            if move.key in self.withdrawn:
+            found = find(self.look, move, self.limits, self.incoming, self.requests.lost, self.signals.failed)
+            if move.key in self.requests.withdrawn:
                 found = withdraw(self.look, found)
             if found.in_motion:
                 self.found.append(found)

@@ -45,14 +45,14 @@ class ProposalResult:
 
 
 def reconcile_proposals(
-    inventory: DiskInventory, builder: PlanBuilder, others: MoveRequests
+    inventory: DiskInventory, builder: PlanBuilder, automatic: MoveRequests
 ) -> ProposalResult:
     """Decide the next phase of every proposal of the cluster.
 
     Args:
         inventory: the cluster's disks, with their states decided.
         builder: of the pass.
-        others: moves for healing and full disks; they take precedence.
+        automatic: moves for healing and full disks; they take precedence.
     """
     state = inventory.state
     if "kafkarebalances" in state.snap.unknown:
@@ -62,7 +62,7 @@ def reconcile_proposals(
     found = sorted((read_proposal(raw) for raw in state.snap.rebalances), key=lambda p: p.age)
     proposals = [proposal for proposal in found if not proposal.deleting]
     _delete_finished(state, builder, proposals)
-    reconciler = _ProposalReconciler(inventory, others, proposals)
+    reconciler = _ProposalReconciler(inventory, automatic, proposals)
     statuses: dict[str, Mapping[str, Any]] = {}
     for proposal in proposals:
         if proposal.phase.over:

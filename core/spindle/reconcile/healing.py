@@ -4,42 +4,35 @@ Each step writes to records, waits and restart requests. Actions that must follo
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from spindle.api import names
-from spindle.disks.agent_health import report_silent_agents, report_starved_nodes
 from spindle.disks.broker_disks import EXCLUDED, HUNG, BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.disk_states import advance_states, remedy_of
-from spindle.disks.exclude_disks import reconcile_excluded_disks
 from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
 from spindle.evacuation.data_loss import find_losses, reconcile_losses
-from spindle.evacuation.disk_replacement import backfill_new_disks, reconcile_replacements, restore_dropped
-from spindle.evacuation.fencing import brokers_without_disks, reconcile_fences, reconcile_starts
+from spindle.evacuation.disk_replacement import backfill_new_disks
 from spindle.evacuation.leadership_moves import reconcile_leadership
 from spindle.evacuation.requests import (
     bad_dirs,
     closed_dirs,
     merge_requests,
-    reconcile_evacuation,
-    still_cordoned,
 )
 from spindle.model import disk_facts, objects
-from spindle.model.actions import Delete, ElectUnclean, Reassign
-from spindle.model.broker_records import BrokerRecords
-from spindle.model.cluster_identity import NodeIdentity
+from spindle.model.actions import ElectUnclean, Reassign
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.requests import SCALED_IN, STOPPED, RestartRequest
 from spindle.model.state import ClusterState
 from spindle.model.view import Partition
 from spindle.model.waiting import Waiting, counted, some
-from spindle.moves.journal import DROP_FOR_SPACE, DroppedReplica, Journal
+from spindle.moves.journal import DROP_FOR_SPACE, DroppedReplica, Journal, Move
 from spindle.moves.missing_replicas import taken_over
 from spindle.moves.requests import MoveRequests
 from spindle.rollout.stalled_rollout import CHANGES
-from spindle.scaling.scale_in import find_scaling_in, reconcile_scale_in
+from spindle.scaling.scale_in import find_scaling_in
 from spindle.storage.remove_disks import find_leaving
 
 _HEAL: Final = "RecoverDisks"
@@ -49,82 +42,57 @@ _NEED_NOT_WAIT: Final = frozenset(
 )
 
 
-@dataclass
-class HealingResult:
-    """The result of `reconcile_healing`.
-
-    Attributes:
-        inventory: the disks with their states.
-        requests: for the executor of moves.
-        fences: deletions of pods, to be carried out after the records are written.
-        elections: to be carried out last.
-        held: brokers that are not evicted in this pass; the next pass checks again.
-    """
-
-    inventory: DiskInventory
-    requests: MoveRequests = field(default_factory=MoveRequests)
-    fences: list[Delete] = field(default_factory=list)
-    elections: list[ElectUnclean | Reassign] = field(default_factory=list)
-    held: frozenset[int] = frozenset()
-
-
-def observe_only(state: ClusterState, builder: PlanBuilder) -> DiskInventory:
+def observe_only(state: ClusterState, builder: PlanBuilder, journal: Journal | None = None) -> DiskInventory:
     """Compute the disk states without acting: while paused, or while required information is missing."""
-    inventory = DiskInventory(state, None)
+    inventory = DiskInventory(state, journal)
     inventory.losses = find_losses(inventory)
+    inventory.given_up = frozenset()
     inventory.scaling_in = find_scaling_in(inventory, builder, acting=False)
     inventory.removing = find_leaving(inventory, builder, acting=False)
-    advance_states(inventory, builder, acting=False)
+    inventory.states = advance_states(inventory, builder, acting=False)
     return inventory
 
 
-def reconcile_healing(
-    state: ClusterState,
-    builder: PlanBuilder,
-    records: BrokerRecords,
-    identity: NodeIdentity,
-    wanted: dict[int, RestartRequest],
-    journal: Journal | None,
-) -> HealingResult:
-    """Decide what happens to every disk in this pass."""
+def assess_disks(
+    state: ClusterState, builder: PlanBuilder, journal: Journal | None
+) -> tuple[DiskInventory, list[ElectUnclean | Reassign], tuple[Move, ...]]:
+    """Observe all disks, decide what is lost, scaled in and removed, and advance the state of every disk.
+
+    Returns:
+        The inventory, which is complete; elections, which come last in the pass; moves that fill new disks.
+    """
     inventory = DiskInventory(state, journal)
     inventory.losses = find_losses(inventory)
-    elections = reconcile_losses(inventory, builder)
+    inventory.given_up, elections = reconcile_losses(inventory, builder)
     inventory.scaling_in = find_scaling_in(inventory, builder, acting=True)
     inventory.removing = find_leaving(inventory, builder, acting=True)
     fills, filled = backfill_new_disks(inventory)
-    advance_states(inventory, builder, acting=True, filled=filled)
-    if (
-        any(inventory.state_of(slot) is DiskState.FAILED for slot in inventory.slots)
-        and inventory.correlated_failures is not None
-    ):
-        builder.wait(Waiting.of(_HEAL, f"KafkaCluster/{state.name}", inventory.correlated_failures))
-    lost = brokers_without_disks(inventory, builder)
-    back = restore_dropped(inventory, builder)
-    requests = merge_requests(
-        MoveRequests(moves=back), reconcile_evacuation(inventory, builder, records, lost)
-    )
-    reconcile_starts(inventory, records, wanted)
-    reconcile_excluded_disks(inventory, builder, records)
-    fences = reconcile_fences(inventory, builder, records)
-    report_silent_agents(inventory, builder)
-    report_starved_nodes(inventory, builder)
-    reconcile_replacements(inventory, builder, records)
-    for slot in inventory.slots:
-        _bring_back(inventory, builder, slot, wanted)
-    held = reconcile_scale_in(inventory, builder, records, identity, wanted)
-    _name_reasons(inventory, wanted)
-    return HealingResult(
-        inventory,
-        replace(
-            merge_requests(requests, MoveRequests(moves=fills)),
-            closed=bad_dirs(inventory) | closed_dirs(inventory),
-            bad=bad_dirs(inventory),
-            leads=reconcile_leadership(inventory, builder),
-        ),
-        fences,
-        elections,
-        held=still_cordoned(inventory) | held,
+    inventory.states = advance_states(inventory, builder, acting=True, filled=filled)
+    return inventory, elections, fills
+
+
+def report_correlated_failures(inventory: DiskInventory, builder: PlanBuilder) -> None:
+    """Report that too many disks failed at once for Spindle to act by itself."""
+    failed = any(inventory.state_of(slot) is DiskState.FAILED for slot in inventory.slots)
+    if failed and inventory.correlated_failures is not None:
+        cluster = f"KafkaCluster/{inventory.state.name}"
+        builder.wait(Waiting.of(_HEAL, cluster, inventory.correlated_failures))
+
+
+def healing_requests(
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    restores: tuple[Move, ...],
+    evacuation: MoveRequests,
+    backfills: tuple[Move, ...],
+) -> MoveRequests:
+    """All requests for the executor that failed, drained and new disks lead to."""
+    requests = merge_requests(MoveRequests(moves=restores), evacuation)
+    return replace(
+        merge_requests(requests, MoveRequests(moves=backfills)),
+        closed=bad_dirs(inventory) | closed_dirs(inventory),
+        bad=bad_dirs(inventory),
+        leads=reconcile_leadership(inventory, builder),
     )
 
 
@@ -156,11 +124,6 @@ def restore_pending(
     return refused
 
 
-def to_restart(requests: MoveRequests) -> frozenset[int]:
-    """Brokers that have to restart next, because replicas of their failed disks are dropped in this pass: no other broker goes down in it."""
-    return frozenset(entry.broker for entry in requests.shrinks if not entry.reason)
-
-
 def _restore_first(dropped: Sequence[DroppedReplica]) -> Waiting:
     named = sorted({f"{entry.topic}-{entry.partition}" for entry in dropped})
     return Waiting.refused(
@@ -172,6 +135,14 @@ def _restore_first(dropped: Sequence[DroppedReplica]) -> Waiting:
         "again.",
         objects=tuple(named),
     )
+
+
+def bring_back_disks(
+    inventory: DiskInventory, builder: PlanBuilder, wanted: dict[int, RestartRequest]
+) -> None:
+    """Restart brokers whose disks answer again but are offline in Kafka; report disks that are still offline."""
+    for slot in inventory.slots:
+        _bring_back(inventory, builder, slot, wanted)
 
 
 def _bring_back(
@@ -235,7 +206,7 @@ def _excluded(broker: str, slot: BrokerDisk) -> Waiting:
     )
 
 
-def _name_reasons(inventory: DiskInventory, wanted: dict[int, RestartRequest]) -> None:
+def name_restart_reasons(inventory: DiskInventory, wanted: dict[int, RestartRequest]) -> None:
     """Set the reason of restarts that add or remove a disk."""
     for broker, mine in inventory.by_broker.items():
         if broker not in wanted or wanted[broker].reason != "SpecChanged":

@@ -7,7 +7,7 @@ that has lost its lease without noticing can no longer evict the pod with the re
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -39,39 +39,57 @@ from spindle.rollout.stalled_rollout import (
 _ACTION: Final = "RestartPod"
 
 
+@dataclass(frozen=True)
+class EvictionLimits:
+    """What holds evictions back besides the rule.
+
+    Attributes:
+        held: nodes that are not evicted in this pass, though they may stay marked.
+        refused: nodes that have to wait for another reason than the rule.
+        given: brokers that a drain may evict from this pass on, or that are to restart next.
+        before: see `RestartSafety`.
+    """
+
+    held: AbstractSet[int] = frozenset()
+    refused: Mapping[int, Waiting] = field(default_factory=dict)
+    given: AbstractSet[int] = frozenset()
+    before: Mapping[TopicPartition, tuple[int, ...]] | None = None
+
+
 def reconcile_evictions(
     state: ClusterState,
     builder: PlanBuilder,
     wanted: Mapping[int, RestartRequest],
-    *,
-    held: AbstractSet[int] = frozenset(),
-    refused: Mapping[int, Waiting] | None = None,
-    given: AbstractSet[int] = frozenset(),
-    before: Mapping[TopicPartition, tuple[int, ...]] | None = None,
-    fences: Sequence[Delete] = (),
-    shrinks: Mapping[int, Blocked] | None = None,
+    limits: EvictionLimits,
+    fences: Sequence[Delete],
+    blocked: Mapping[int, Blocked],
 ) -> None:
     """Continue evictions that have started, then start the next ones if "no restart below min.insync.replicas" allows them.
 
     Args:
         state, builder: of this pass.
         wanted: nodes to restart or stop, and why.
-        held: nodes that are not evicted in this pass, though they may stay marked.
-        refused: nodes that have to wait for another reason than the rule.
-        given: brokers that a drain may evict from this pass on, or that are to restart next.
-        before: see `RestartSafety`.
+        limits: what holds evictions back besides the rule.
         fences: brokers that are stopped at once. They are marked, too: an operator that has lost its lease cannot write the mark.
-        shrinks: brokers with failed disks whose replicas cannot be dropped for now, and why.
+        blocked: brokers with failed disks whose replicas cannot be dropped for now, and why.
     """
     kept = current_records(state)
-    rolling = RestartPolicy(state.restart_safety.meaning(before), refused or {})
-    gone = unavailable_with(state, kept) | given
     fenced = _fenced(state, kept, fences)
     now = {int(mark["nodeId"]) for mark in fenced} | {
         n for n, pod in state.pods.items() if objects.uid(pod) in {fence.uid for fence in fences}
     }
-    others = {node_id: why for node_id, why in wanted.items() if node_id not in now}
-    _settle(state, builder, others, kept, rolling, gone | now, held | now, fenced, shrinks or {})
+    evictions = _Evictions(
+        state,
+        builder,
+        {node_id: why for node_id, why in wanted.items() if node_id not in now},
+        RestartPolicy(state.restart_safety.meaning(limits.before), limits.refused),
+        unavailable_with(state, kept) | limits.given | now,
+    )
+    kept = evictions.continue_all(kept, limits.held | now)
+    fresh = evictions.begin(kept, blocked)
+    entries = (*kept, *fenced, *fresh)
+    if list(entries) != list(state.unavailable_records):
+        builder.do(MarkDown(resource_version=objects.version(state.cluster), entries=entries))
     builder.do(*fences)
 
 
@@ -88,46 +106,68 @@ def _fenced(
     )
 
 
-def _settle(
-    state: ClusterState,
-    builder: PlanBuilder,
-    wanted: Mapping[int, RestartRequest],
-    kept: list[Mapping[str, Any]],
-    judge: RestartPolicy,
-    down: frozenset[int],
-    held: AbstractSet[int],
-    fenced: tuple[dict[str, Any], ...],
-    shrinks: Mapping[int, Blocked],
-) -> None:
-    changes = {node_id for node_id, why in wanted.items() if why.reason in CHANGES}
+class _Evictions:
+    """The evictions of one pass.
 
-    def ask(node_id: int, going: frozenset[int] = frozenset()) -> RestartVerdict:
-        return judge.ask(state, node_id, down | going, change=node_id in changes)
+    Attributes:
+        wanted: nodes to restart or stop, and why, without those that are stopped at once.
+        policy: whether a node may go down.
+        down: brokers that are down or may go down.
+    """
 
-    for mark in list(kept):
-        node_id = int(mark["nodeId"])
+    def __init__(
+        self,
+        state: ClusterState,
+        builder: PlanBuilder,
+        wanted: Mapping[int, RestartRequest],
+        policy: RestartPolicy,
+        down: frozenset[int],
+    ) -> None:
+        self.state, self.builder, self.wanted, self.policy, self.down = state, builder, wanted, policy, down
+        self.changes = {node_id for node_id, why in wanted.items() if why.reason in CHANGES}
+
+    def ask(self, node_id: int, going: frozenset[int] = frozenset()) -> RestartVerdict:
+        """Whether a node may go down together with others."""
+        return self.policy.ask(self.state, node_id, self.down | going, change=node_id in self.changes)
+
+    def continue_all(
+        self, marks: Sequence[Mapping[str, Any]], held: AbstractSet[int]
+    ) -> list[Mapping[str, Any]]:
+        """Continue the evictions that have started; returns the marks that stay."""
+        continued = (self._continue(mark, held) for mark in marks)
+        return [mark for mark in continued if mark is not None]
+
+    def _continue(self, mark: Mapping[str, Any], held: AbstractSet[int]) -> Mapping[str, Any] | None:
+        """Evict a marked pod, or check whether its successor is back; returns the mark if it stays."""
+        state, builder, node_id = self.state, self.builder, int(mark["nodeId"])
         pod = state.pods.get(node_id)
-        if pod is None or objects.uid(pod) != mark["uid"]:
-            if _is_back(state, judge.rolling, node_id):
-                kept.remove(mark)
-            elif pod is not None and not objects.deleting(pod) and node_id in wanted:
-                # The successor is outdated itself (for example, the image was corrected meanwhile): it is recreated, too.
-                recreated = recreate_now(state, builder, node_id, wanted[node_id])
-                kept[kept.index(mark)] = (
-                    mark if recreated else _again(state, builder, mark, wanted[node_id], ask(node_id))
-                )
-        elif not objects.deleting(pod) and node_id not in held:
-            _go_on(state, builder, mark, pod, wanted.get(node_id), ask(node_id))
-    report_deadlock = partial(name_deadlock, state, builder, judge.rolling, down, shrinks)
-    fresh = _begin(state, builder, wanted, kept, ask, report_deadlock)
-    # Reported independently of the rollout order, so that the time of waiting for the copies is known.
-    for node_id in sorted(changes):
-        if (copies := copying(state, node_id)) is not None:
-            pod_name = names.pod_name(state.name, node_id)
-            builder.wait(replace(Waiting.of(_ACTION, f"Pod/{pod_name}", copies), quiet=True))
-    entries = tuple(kept) + fenced + fresh
-    if list(entries) != list(state.unavailable_records):
-        builder.do(MarkDown(resource_version=objects.version(state.cluster), entries=entries))
+        if pod is not None and objects.uid(pod) == mark["uid"]:
+            if not objects.deleting(pod) and node_id not in held:
+                _go_on(state, builder, mark, pod, self.wanted.get(node_id), self.ask(node_id))
+            return mark
+        if _is_back(state, self.policy.rolling, node_id):
+            return None
+        if pod is None or objects.deleting(pod) or node_id not in self.wanted:
+            return mark
+        # The successor is outdated itself (for example, the image was corrected meanwhile): it is recreated, too.
+        why = self.wanted[node_id]
+        if recreate_now(state, builder, node_id, why):
+            return mark
+        return _again(state, builder, mark, why, self.ask(node_id))
+
+    def begin(
+        self, kept: list[Mapping[str, Any]], blocked: Mapping[int, Blocked]
+    ) -> tuple[dict[str, Any], ...]:
+        """Mark the next pods, and report why others wait."""
+        state, builder = self.state, self.builder
+        report = partial(name_deadlock, state, builder, self.policy.rolling, self.down, blocked)
+        fresh = _begin(state, builder, self.wanted, kept, self.ask, report)
+        # Reported independently of the rollout order, so that the time of waiting for the copies is known.
+        for node_id in sorted(self.changes):
+            if (copies := copying(state, node_id)) is not None:
+                pod_name = names.pod_name(state.name, node_id)
+                builder.wait(replace(Waiting.of(_ACTION, f"Pod/{pod_name}", copies), quiet=True))
+        return fresh
 
 
 def recreate_now(state: ClusterState, builder: PlanBuilder, node_id: int, wanted: RestartRequest) -> bool:

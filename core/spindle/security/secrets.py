@@ -48,8 +48,9 @@ _EVENTS: Final = {
 }
 
 
-def reconcile_security(state: ClusterState, builder: PlanBuilder, node_ids: tuple[int, ...]) -> None:
+def reconcile_security(state: ClusterState, builder: PlanBuilder) -> None:
     """Issue certificates that are missing, outdated or about to expire; replace the CA when that is due."""
+    node_ids = (*state.controller_ids, *state.staying)
     if "secrets" in state.snap.unknown:
         return
     secret = state.secrets.get(names.ca_secret(state.name))
