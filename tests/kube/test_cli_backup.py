@@ -13,7 +13,7 @@ from kubernetes import client
 from e2e.cluster.apiserver import ApiServer
 from e2e.scenarios.strimzi_cluster import definitions
 from spindle.api import names
-from spindle.manifests.claims import claim
+from spindle.manifests.claims import ClaimedDisk, ClaimingCluster, claim
 from spindle.model.cluster_identity import ConfiguredVoter, NodeIdentity, identity_map
 from spindle.takeover import manifests, strimzi, volumes
 from spindle.takeover.plan import record_name
@@ -35,17 +35,16 @@ def there(api_client: client.ApiClient, namespace: str) -> Objects:
     found = Objects(Kube(api_client, namespace))
     pv = f"pv-{namespace}"
     made = claim(
-        cluster="demo",
-        namespace=namespace,
-        cluster_id="3Db5QLSqSZieL3rJBUUegA",
-        voters=VOTERS,
-        node_id=0,
-        disk="disk0",
-        directory_id=DIRECTORY,
-        size="1Gi",
-        storage_class="",
-        pool="main",
-        volume=pv,
+        ClaimingCluster("demo", namespace, "3Db5QLSqSZieL3rJBUUegA", VOTERS),
+        ClaimedDisk(
+            node_id=0,
+            name="disk0",
+            directory_id=DIRECTORY,
+            size="1Gi",
+            storage_class="",
+            pool="main",
+            volume=pv,
+        ),
     )
     core: Any = client.CoreV1Api(api_client)
     core.create_persistent_volume(volume(pv, hostPath={"path": "/nowhere"}))

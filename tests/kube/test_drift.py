@@ -9,7 +9,7 @@ from e2e.cluster.apiserver import ApiServer
 from spindle.api.names import FIELD_MANAGER
 from spindle.manifests import budgets, services
 from spindle.manifests.brokers import kafka_broker
-from spindle.manifests.claims import claim
+from spindle.manifests.claims import ClaimedDisk, ClaimingCluster, claim
 from spindle.manifests.common import drifted, with_applied
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.pods import broker_pod, controller_pod
@@ -52,14 +52,18 @@ def objects(namespace: str) -> list[dict[str, Any]]:
         server_properties="node.id=9000\n",
         disks=(DiskInputs(name="metadata", claim="data-metadata-demo-9000", directory_id=DIR),),
     )
-    shared: dict[str, Any] = {"cluster": "demo", "namespace": namespace, "cluster_id": ID, "voters": VOTERS}
+    claiming = ClaimingCluster("demo", namespace, ID, VOTERS)
+    disk = ClaimedDisk(node_id=0, name="disk0", directory_id=DIR, size="1024Mi", pool="main", rack="a")
+    metadata = ClaimedDisk(
+        node_id=9000, name="metadata", directory_id=DIR, size="1.5Gi", storage_class="local"
+    )
     return [
         *services.services(cluster),
         budgets.broker_budget(cluster, 3),
         budgets.broker_budget(cluster, 1) | {"metadata": {"name": "none", "namespace": namespace}},
         identity_map("demo", namespace, IDENTITY),
-        claim(**shared, node_id=0, disk="disk0", directory_id=DIR, size="1024Mi", pool="main", rack="a"),
-        claim(**shared, node_id=9000, disk="metadata", directory_id=DIR, size="1.5Gi", storage_class="local"),
+        claim(claiming, disk),
+        claim(claiming, metadata),
         {"apiVersion": "v1", "kind": "Secret", "metadata": secret_metadata(cluster, "demo-ca")},
         kafka_broker(cluster, 0, "main", [{"name": "disk0", "claim": "c", "directoryId": DIR}], rack="a"),
         node_config_map(inputs, broker),

@@ -1,6 +1,7 @@
 """Claims, services, budgets, secrets and KafkaBrokers as they go to the API server."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from spindle.api import names
 from spindle.api.broker import KafkaBrokerSpec
 from spindle.manifests import budgets, services
 from spindle.manifests.brokers import kafka_broker
-from spindle.manifests.claims import claim
+from spindle.manifests.claims import ClaimedDisk, ClaimingCluster, claim
 from spindle.manifests.secrets import secret_metadata
 from spindle.model.cluster_identity import ConfiguredVoter
 
@@ -19,19 +20,10 @@ VOTERS = (ConfiguredVoter(9000, "JVxZHnT9SEmo7qMPv1p0Yw"),)
 
 
 def made(**more: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "cluster": "demo",
-        "namespace": "kafka",
-        "cluster_id": ID,
-        "voters": VOTERS,
-        "node_id": 3,
-        "disk": "disk1",
-        "directory_id": "MkU3OEVBNTcwNTJENDM2Qg",
-        "size": "100Gi",
-        "pool": "main",
-        "rack": "a",
-    }
-    return claim(**(given | more))
+    disk = ClaimedDisk(
+        node_id=3, name="disk1", directory_id="MkU3OEVBNTcwNTJENDM2Qg", size="100Gi", pool="main", rack="a"
+    )
+    return claim(ClaimingCluster("demo", "kafka", ID, VOTERS), replace(disk, **more))
 
 
 def test_a_claim_has_no_owner_and_says_from_the_first_moment_whose_it_is() -> None:
@@ -54,7 +46,7 @@ def test_a_claim_leaves_the_class_to_the_cluster_unless_one_is_named() -> None:
 
 
 def test_a_controllers_claim() -> None:
-    meta = made(node_id=9001, disk="metadata", pool=None)["metadata"]
+    meta = made(node_id=9001, name="metadata", pool=None)["metadata"]
     assert meta["labels"][names.LABEL_ROLE] == "controller"
     assert names.ANN_POOL not in meta["annotations"]
     assert names.LABEL_POOL not in meta["labels"]

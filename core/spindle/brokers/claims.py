@@ -12,7 +12,7 @@ from spindle.brokers.volume_room import DiskWant
 from spindle.brokers.zone_spread import Placed, spread
 from spindle.config.inputs import cluster_inputs
 from spindle.manifests.claim_pods import claim_pod
-from spindle.manifests.claims import claim
+from spindle.manifests.claims import ClaimedDisk, ClaimingCluster, claim
 from spindle.model import disk_facts, objects
 from spindle.model.actions import Create
 from spindle.model.broker_disks import disks_of
@@ -55,21 +55,24 @@ def claim_of(
 ) -> SnapshotObject:
     """The claim of a broker's disk; bound to `volume` if that is given."""
     result = claim(
-        cluster=state.name,
-        namespace=state.namespace,
-        cluster_id=identity.cluster_id,
-        voters=identity.voters,
-        node_id=int(broker["spec"]["id"]),
-        disk=disk["name"],
-        directory_id=disk["directoryId"],
-        size=pool.disks.size,
-        storage_class=pool.disks.storage_class,
-        pool=pool.name,
-        rack=broker["spec"].get("rack"),
-        volume=volume,
+        _claiming(state, identity),
+        ClaimedDisk(
+            node_id=int(broker["spec"]["id"]),
+            name=disk["name"],
+            directory_id=disk["directoryId"],
+            size=pool.disks.size,
+            storage_class=pool.disks.storage_class,
+            pool=pool.name,
+            rack=broker["spec"].get("rack"),
+            volume=volume,
+        ),
     )
     result["metadata"]["annotations"] |= noted(broker, disk)
     return result
+
+
+def _claiming(state: ClusterState, identity: NodeIdentity) -> ClaimingCluster:
+    return ClaimingCluster(state.name, state.namespace, identity.cluster_id, identity.voters)
 
 
 def _controllers(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
@@ -84,22 +87,15 @@ def _controllers(state: ClusterState, builder: PlanBuilder, identity: NodeIdenti
     zones = _zones(state, builder, identity, missing)
     for voter in missing:
         if voter.id in zones:
-            builder.do(
-                Create(
-                    object=claim(
-                        cluster=state.name,
-                        namespace=state.namespace,
-                        cluster_id=identity.cluster_id,
-                        voters=identity.voters,
-                        node_id=voter.id,
-                        disk=METADATA_DISK,
-                        directory_id=voter.directory_id,
-                        size=spec.storage.size,
-                        storage_class=spec.storage.storage_class,
-                        rack=zones[voter.id],
-                    )
-                )
+            disk = ClaimedDisk(
+                node_id=voter.id,
+                name=METADATA_DISK,
+                directory_id=voter.directory_id,
+                size=spec.storage.size,
+                storage_class=spec.storage.storage_class,
+                rack=zones[voter.id],
             )
+            builder.do(Create(object=claim(_claiming(state, identity), disk)))
 
 
 def _zones(

@@ -18,7 +18,7 @@ from spindle.brokers.claim_annotations import (
 from spindle.brokers.topology import topology_of
 from spindle.brokers.volume_room import DiskWant
 from spindle.brokers.zone_spread import Placed, spread
-from spindle.manifests.brokers import kafka_broker
+from spindle.manifests.brokers import OPERATOR_FIELDS, kafka_broker
 from spindle.model import maintenance, objects
 from spindle.model.actions import Apply, Create
 from spindle.model.broker_disks import disks_of
@@ -35,35 +35,21 @@ from spindle.model.waiting import Waiting, counted, some
 
 _ACTION = "PlaceBroker"
 _MOST_DIGITS = 10  # of a node id
-# Fields of spec that the operator owns, other than identity and disks → arguments of `kafka_broker`.
-_OWNED = {
-    "node": "node",
-    "rack": "rack",
-    "moves": "moves",
-    "throttleBytesPerSecond": "throttle",
-    "throttleBytesPerSecondMin": "throttle_min",
-    "retired": "retired",
-    "thresholds": "thresholds",
-    "ballastBytes": "ballast",
-    "samplesEverySeconds": "samples_every",
-    "scrub": "scrub",
-    "leaving": "leaving",
-    "joining": "joining",
-    "returning": "returning",
-    "logDirs": "log_dirs",
-}
 
 
 def write_records(records: BrokerRecords, state: ClusterState, builder: PlanBuilder) -> None:
     """Apply the collected changes that differ from the recorded KafkaBrokers."""
     for broker_id, broker in state.brokers.items():
         spec = broker["spec"]
-        fresh = {key: spec[key] for key in _OWNED if spec.get(key)} | records.fields.get(broker_id, {})
+        fresh = {key: spec[key] for key in OPERATOR_FIELDS if spec.get(key)} | records.fields.get(
+            broker_id, {}
+        )
         disks = records.changed_disks(broker_id, broker)
-        arguments: dict[str, Any] = {
-            _OWNED[key]: value for key, value in fresh.items() if value or value is False
+        # Joining and returning are set to False instead of left out: another field manager created them.
+        fields = {
+            key: value for key, value in fresh.items() if value or (value is False and key != "leaving")
         }
-        wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **arguments)
+        wanted = kafka_broker(state.cluster, broker_id, spec["pool"], disks, **fields)
         changed = any((spec.get(key) or None) != (value or None) for key, value in fresh.items())
         if changed or disks != disks_of(broker) or not _has_finalizer(broker):
             builder.do(Apply(object=wanted, seen=broker))
@@ -367,10 +353,10 @@ def _adopt(
         pool.name,
         disks,
         rack=rack,
-        retired=retired_of(mine),
+        retired=list(retired_of(mine)) or None,
         joining=new or None,
         returning=True if _unseen(state, broker_id, disks) else None,
-        log_dirs=known.document() if known else None,
+        logDirs=known.document() if known else None,
     )
     record["metadata"].setdefault("annotations", {}).update(dynamic_config_of(mine))
     existing[broker_id] = Placed(rack, node_of_volumes(state, record))

@@ -1,10 +1,10 @@
 """From a state to the inputs of the pod builders."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from spindle.api import names
 from spindle.api.cluster import BrokerPool
@@ -156,7 +156,7 @@ def _controller_inputs(state: ClusterState, node_id: int) -> NodeInputs | None:
     controllers = state.spec.controllers
     zone = objects.annotation(claim, names.ANN_RACK)
     unbound = zone and not objects.bound_volume(claim)
-    properties = _properties(*_shared(state), node_id, controllers.jvm.heap, None)
+    properties = _properties(_of_cluster(state), _OfNode(node_id, controllers.jvm.heap, None))
     return NodeInputs(
         node_id=node_id,
         server_properties=properties.text,
@@ -195,6 +195,27 @@ def _certificate(state: ClusterState, node_id: int) -> str | None:
     return secret.certificate.fingerprint if secret is not None and secret.certificate is not None else None
 
 
+class _OfCluster(NamedTuple):
+    """What the configurations of all nodes of a cluster have in common."""
+
+    cluster: str
+    namespace: str
+    controllers: tuple[int, ...]
+    brokers: int
+    asked: Settings
+    static_quorum: bool
+
+
+class _OfNode(NamedTuple):
+    """What is one node's own; ``own``, the settings of a broker's pool, is None for a controller."""
+
+    node_id: int
+    heap: str | None
+    own: Settings | None
+    listeners: tuple[BrokerListener, ...] = ()
+    rack: str | None = None
+
+
 def _broker_properties(
     state: ClusterState,
     node_id: int,
@@ -203,47 +224,39 @@ def _broker_properties(
     rack: str | None,
 ) -> Properties:
     own = tuple(pool.config.items())
-    return _properties(*_shared(state), node_id, pool.jvm.heap, own, listeners, rack)
+    return _properties(_of_cluster(state), _OfNode(node_id, pool.jvm.heap, own, listeners, rack))
 
 
-def _shared(state: ClusterState) -> tuple[str, str, tuple[int, ...], int, Settings, bool]:
-    """The arguments of `_properties` that are the same for all nodes."""
-    static = state.known_identity is not None and state.known_identity.static
-    asked = tuple(state.spec.config.items())
-    return state.name, state.namespace, state.named_controllers, state.broker_count, asked, static
+def _of_cluster(state: ClusterState) -> _OfCluster:
+    return _OfCluster(
+        state.name,
+        state.namespace,
+        state.named_controllers,
+        state.broker_count,
+        tuple(state.spec.config.items()),
+        state.known_identity is not None and state.known_identity.static,
+    )
 
 
 @lru_cache(maxsize=_PROPERTIES)
-def _properties(
-    cluster: str,
-    namespace: str,
-    controllers: tuple[int, ...],
-    brokers: int,
-    asked: Settings,
-    static: bool,
-    node_id: int,
-    heap: str | None,
-    own: Settings | None,
-    listeners: tuple[BrokerListener, ...] = (),
-    rack: str | None = None,
-) -> Properties:
-    """The configuration of a broker, or of a controller if ``own``, the settings of a broker's pool, is None."""
-    node = server_properties.node_config(
-        cluster,
-        namespace,
-        node_id,
-        controllers=controllers,
-        brokers=brokers,
-        config=dict(asked),
+def _properties(shared: _OfCluster, mine: _OfNode) -> Properties:
+    """The configuration of a broker or a controller."""
+    own = mine.own
+    inputs = server_properties.node_config(
+        shared.cluster,
+        shared.namespace,
+        mine.node_id,
+        controllers=shared.controllers,
+        brokers=shared.brokers,
+        config=dict(shared.asked),
         pool_config=dict(own or ()),
-        heap=heap,
-        listeners=listeners,
-        static_quorum=static,
+        heap=mine.heap,
     )
+    node = replace(inputs, listeners=mine.listeners, static_quorum=shared.static_quorum)
     made = (
         server_properties.controller_settings(node)
         if own is None
-        else server_properties.broker_settings(node, rack=rack)
+        else server_properties.broker_settings(node, rack=mine.rack)
     )
     return Properties(
         settings=MappingProxyType(made),

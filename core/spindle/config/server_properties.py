@@ -76,8 +76,6 @@ def node_config(
     config: Mapping[str, str] | None = None,
     pool_config: Mapping[str, str] | None = None,
     heap: str | None = None,
-    listeners: tuple[BrokerListener, ...] = (),
-    static_quorum: bool = False,
 ) -> NodeConfig:
     """The inputs of a node in Kubernetes, with the host names of its Services.
 
@@ -91,8 +89,6 @@ def node_config(
         config=config or {},
         pool_config=pool_config or {},
         heap=heap,
-        listeners=listeners,
-        static_quorum=static_quorum,
     )
 
 

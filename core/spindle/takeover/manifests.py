@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.manifests.backup import backup
-from spindle.manifests.claims import claim
+from spindle.manifests.claims import ClaimedDisk, ClaimingCluster, claim
 from spindle.model.cluster_identity import STATIC, ConfiguredVoter
 from spindle.model.dir_list import NO_LIST
 from spindle.model.metadata import labels
@@ -135,16 +135,15 @@ def _claim(
     plan: TakeoverPlan, node: NodePlan, disk: DiskPlan, voters: Sequence[ConfiguredVoter], directory_id: str
 ) -> dict[str, Any]:
     return claim(
-        cluster=plan.name,
-        namespace=plan.namespace,
-        cluster_id=plan.cluster_id,
-        voters=voters,
-        node_id=node.as_node,
-        disk=disk.disk,
-        directory_id=directory_id,
-        size=disk.size,
-        storage_class=disk.storage_class,
-        pool=node.pool,
-        rack=node.rack,
-        volume=disk.volume,
+        ClaimingCluster(plan.name, plan.namespace, plan.cluster_id, voters),
+        ClaimedDisk(
+            node_id=node.as_node,
+            name=disk.disk,
+            directory_id=directory_id,
+            size=disk.size,
+            storage_class=disk.storage_class,
+            pool=node.pool,
+            rack=node.rack,
+            volume=disk.volume,
+        ),
     )
