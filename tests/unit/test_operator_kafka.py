@@ -156,6 +156,16 @@ def test_a_log_dir_with_a_move_under_way() -> None:
     assert (found.replicas, found.futures) == ({("t", 0): 7}, {("t", 0): 3})
 
 
+def test_false_sizes_of_a_broker_are_no_negative_numbers() -> None:
+    """The definition of a KafkaBroker takes no negative number of bytes: with one, the status of the broker could not be written."""
+    answer = log_dirs()
+    (result,) = answer.results
+    result.total_bytes, result.usable_bytes = 10, 2**63 - 1
+    result.topics[0].partitions[0].partition_size = -5
+    (found,) = read_log_dirs(answer)
+    assert (found.total_bytes, found.usable_bytes, found.replicas) == (10, 10, {("t", 0): 0})
+
+
 def test_no_rights_are_not_no_log_dirs() -> None:
     with pytest.raises(ClusterAuthorizationFailedError):
         read_log_dirs(log_dirs(error=31))

@@ -35,6 +35,7 @@ def test_time_left_follows_the_pace_so_far() -> None:
     assert seconds_left(100.0, 50, 110.0, 25) == 10.0
     assert seconds_left(100.0, 50, 110.0, 50) is None
     assert seconds_left(100.0, 50, 100.0, 10) is None
+    assert seconds_left(100.0, 10**9, 86500.0, 10**9 - 1) is None, "longer than a time can be written"
 
 
 def test_the_grace_grows_with_what_there_is_to_close() -> None:

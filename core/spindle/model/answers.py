@@ -31,12 +31,14 @@ def read_log_dir(result: Any) -> LogDir:
     for topic in result.topics:
         for partition in topic.partitions:
             kind = futures if partition.is_future_key else replicas
-            kind[topic.name, partition.partition_index] = partition.partition_size
+            kind[topic.name, partition.partition_index] = max(0, partition.partition_size)
+    total, usable = _size(result.total_bytes), _size(result.usable_bytes)
     return LogDir(
         path=result.log_dir,
         error=result.error_code,
-        total_bytes=_size(result.total_bytes),
-        usable_bytes=_size(result.usable_bytes),
+        total_bytes=total,
+        # No more than there is: a false value must not make the status of the disk invalid.
+        usable_bytes=usable if usable is None or total is None else min(usable, total),
         cordoned=bool(result.is_cordoned),
         replicas=replicas,
         futures=futures,

@@ -14,6 +14,9 @@ from spindle.api.start_kinds import KINDS
 
 _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (-?[0-9.]+(?:[eE][-+]?[0-9]+)?)$", re.MULTILINE)
 _KIND: Final = re.compile(r'kind="(\w+)"')
+# Anybody who controls a broker's pod can serve any text in place of metrics: numbers above these limits are cut, and no pass may fail for them.
+_MOST_ITEMS: Final = 10**9
+_LONGEST_REST: Final = 365 * 86400.0  # seconds
 
 # A stop: Kafka moves its leaders away within five minutes or stops trying, then flushes and closes its logs.
 _HAND_OVER: Final = 330  # seconds
@@ -44,19 +47,27 @@ class Start:
 
 def read_start(text: str) -> Start:
     """Parse the output of a broker's metrics endpoint in Prometheus text format."""
-    kind, logs, segments = None, 0.0, 0.0
+    kind, logs, segments = None, 0, 0
     for name, labels, value in _SAMPLE.findall(text):
         if name == "spindle_start" and (found := _KIND.search(labels)):
             kind = found[1] if found[1] in KINDS else None
         elif name == "kafka_log_LogManager_remainingLogsToRecover":
-            logs += float(value)
+            logs += _count(value)
         elif name == "kafka_log_LogManager_remainingSegmentsToRecover":
-            segments += float(value)
-    return Start(kind, int(logs), int(segments))
+            segments += _count(value)
+    return Start(kind, min(logs, _MOST_ITEMS), min(segments, _MOST_ITEMS))
+
+
+def _count(text: str) -> int:
+    """A number of logs or segments; 0 if the text is none."""
+    try:
+        return int(min(max(float(text), 0.0), float(_MOST_ITEMS)))
+    except ValueError:
+        return 0
 
 
 def seconds_left(began: float, most: int, now: float, left: int) -> float | None:
-    """Expected seconds for the rest at the current rate; None without any progress.
+    """Expected seconds for the rest at the current rate; None without any progress, or if it would take more than a year.
 
     Args:
         began: start time.
@@ -66,7 +77,8 @@ def seconds_left(began: float, most: int, now: float, left: int) -> float | None
     done = most - left
     if done <= 0 or now <= began:
         return None
-    return left * (now - began) / done
+    rest = left * (now - began) / done
+    return rest if rest <= _LONGEST_REST else None
 
 
 def grace_seconds(replicas: int, fullest: int) -> int:
