@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
+from kafka.net.compat import KafkaNetClient
 
 from spindle.api import names
 from spindle_agent.broker.connection import Access, BrokerError
@@ -64,6 +66,7 @@ def _producer(access: Access) -> Iterator[Any]:
         delivery_timeout_ms=milliseconds,
         request_timeout_ms=milliseconds // 2,
         metrics_enabled=False,
+        kafka_client=_bounded_client,
     )
     # Only the operator creates the topic. The producer accepts this option, but does not pass it on (kafka-python 3.0.12).
     producer._metadata.config["allow_auto_create_topics"] = False  # noqa: SLF001 - as above
@@ -71,3 +74,24 @@ def _producer(access: Access) -> Iterator[Any]:
         yield producer
     finally:
         producer.close(timeout=_TIMEOUT / 4)
+
+
+def _bounded_client(**config: Any) -> Any:
+    """The producer's client, with a limit on its first connection.
+
+    The library's TLS handshake has no timeout: a broker that accepts connections and says nothing (a false one, or a hung one) would hold a sender's
+    thread forever, and the agent has few of them for all brokers of its node.
+    """
+    client: Any = KafkaNetClient(**config)
+    manager, net = client._manager, client._net  # noqa: SLF001 - the library has no public way
+
+    def bootstrap(timeout_ms: float, *, refresh: bool = True) -> None:
+        future = net.call_soon_with_future(manager.bootstrap_async, timeout_ms, refresh)
+        net.poll(timeout_ms=timeout_ms, future=future)
+        error = future.exception if future.is_done else KafkaTimeoutError("no response in time")
+        if error is not None:
+            client.close()
+            raise error
+
+    manager.bootstrap = bootstrap
+    return client
