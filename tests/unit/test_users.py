@@ -62,6 +62,35 @@ def test_one_with_a_certificate_gets_secret_rights_and_quotas() -> None:
     assert not world.reconcile().actions
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "admin",
+        "spindle-node",
+        "spindle-operator",
+        "spindle-agent.node1",
+        "localhost",
+        "demo-broker-0.demo-brokers",
+    ],
+)
+def test_a_name_that_the_crd_should_have_refused_gets_no_credentials(name: str) -> None:
+    """The CRD may be of another version, and with a certificate of that name its owner would be a super user, or pass for a host."""
+    world = running(user(name, acls=[READ]))
+    assert condition(world, name) == ("False", "NameConflict")
+    told, _ = world.get("KafkaUser", name)["status"]["conditions"]
+    assert "install the CRDs" in told["message"]
+    assert f"demo.user.{name}" not in {each["metadata"]["name"] for each in world.all("Secret")}
+    assert name not in world.users
+
+
+def test_nor_does_a_reserved_name_that_is_on_record() -> None:
+    named = user("spindle-node", acls=[READ])
+    named["status"] = {"principal": "User:spindle-node"}
+    world = running(named)
+    assert condition(world, "spindle-node") == ("False", "NameConflict")
+    assert "demo.user.spindle-node" not in {each["metadata"]["name"] for each in world.all("Secret")}
+
+
 EVERYTHING = {"resource": "topic", "name": "*", "operations": ["Read"]}
 ALTER = {"resource": "cluster", "operations": ["Alter"]}
 
@@ -115,6 +144,11 @@ def test_what_is_refused_does_not_hide_what_goes_on() -> None:
     assert "stay because they were granted before Spindle checked that: Read on topic *" in told["message"]
 
 
+def on_record_before(made: dict[str, Any]) -> dict[str, Any]:
+    """A user of a version that took any name."""
+    return {**made, "status": {"principal": f"User:{made['metadata']['name']}"}}
+
+
 def with_a_servers_certificate(world: World, name: str) -> None:
     """As earlier versions made it: good for servers, too."""
     secret = world.get("Secret", f"demo.user.{name}")
@@ -123,7 +157,7 @@ def with_a_servers_certificate(world: World, name: str) -> None:
 
 
 def test_a_certificate_that_is_good_for_servers_is_on_record_before_it_is_replaced() -> None:
-    world = running(user("kafka.example.com"))
+    world = running(on_record_before(user("kafka.example.com")))
     with_a_servers_certificate(world, "kafka.example.com")
     made = world.reconcile()
     assert not [a for a in made.actions if isinstance(a, IssueCertificate)]
@@ -161,7 +195,7 @@ def test_one_named_like_a_listeners_host_is_named_too() -> None:
 
 
 def test_a_certificate_is_out_until_its_authority_is_trusted_no_more() -> None:
-    world = running(user("kafka.example.com"))
+    world = running(on_record_before(user("kafka.example.com")))
     with_a_servers_certificate(world, "kafka.example.com")
     world.settle()
     world.cluster["spec"]["security"]["rotate"] = "1"

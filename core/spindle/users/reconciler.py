@@ -17,8 +17,8 @@ from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.waiting import Waiting, counted, some
 from spindle.security.certificates import authority_of, stale, user_holder
-from spindle.security.principal_record import on_record
-from spindle.security.server_certificates import server_certificate, tell_server_certificates
+from spindle.security.principal_record import RESERVED_PREFIX, is_reserved, on_record
+from spindle.security.server_certificates import like_a_host, server_certificate, tell_server_certificates
 from spindle.security.users_unknown import users_unknown
 from spindle.users.former_users import certificate_until, former_users, is_out
 from spindle.users.principals import LONGEST, principal_of
@@ -71,6 +71,8 @@ def unsettled(statuses: Mapping[str, Mapping[str, Any]]) -> bool:
 def _reconcile(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) -> dict[str, Any]:
     standing = user.get("status") or {}
     record = read_record(standing)
+    if (unfit := _unfit(user)) is not None:
+        return _status(state, user, record_of(standing), unfit)
     try:
         spec = KafkaUserSpec.model_validate(user.get("spec") or {})
     except ValidationError as error:
@@ -115,6 +117,19 @@ def _reconcile(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) 
     elif row[0] and not_allowed:
         row = _as_before(not_allowed)
     return _status(state, user, write_record(todo.record), row)
+
+
+def _unfit(user: SnapshotObject) -> UserCondition | None:
+    """Why a KafkaUser cannot have its name, whatever Kafka says; None if it can. Names like a host's stay where a principal is on record."""
+    name = objects.name(user)
+    if is_reserved(name):
+        why = f"{names.PRINCIPAL_ADMIN} and names that start with {RESERVED_PREFIX} belong to Spindle"
+    elif like_a_host(name, ()) and on_record(user) is None:
+        why = "a name with a dot, or localhost, may be that of a host, and it becomes the common name of a certificate"
+    else:
+        return None
+    message = f"{why}, so Spindle issues no credentials. To resolve: create a KafkaUser of another name, and install the CRDs of the chart's version."
+    return (False, "NameConflict", f"{message[0].upper()}{message[1:]}")
 
 
 def _not_allowed(user: SnapshotObject, asked: frozenset[Right]) -> frozenset[Right]:
