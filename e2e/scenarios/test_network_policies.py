@@ -203,7 +203,7 @@ def test_sparks_ports_are_for_the_pods_of_the_run(running: Lab, strangers: Lab, 
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": None}})
         lab.until("the policy is there again", lambda: lab.get("networkpolicy", policy))
         assert_strangers_get(strangers, sparks, set(), "and with it they are denied again")
-    told = end_of_run(lab, run, 2)
+    told = end_of_run(lab, run, 2, replaced=True)
     assert told["status"] == "True", told
     lab.patch("kafkacluster", CLUSTER, {"spec": {"rebalance": None}})
     lab.until("the policy is gone with the executors", lambda: lab.get("networkpolicy", policy) is None)

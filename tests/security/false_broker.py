@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import ssl
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ HOST = "127.0.0.1"
 LIES = "lies"  # its list of partitions goes in a circle
 FLOODS = "floods"  # its list of partitions never ends
 STALLS = "stalls"  # each answer takes almost as long as is waited for
+SILENT = "silent"  # it accepts connections, and answers nothing
 _KINDS = (
     ApiVersionsResponse,
     MetadataResponse,
@@ -35,21 +36,26 @@ _ANSWERS: dict[int, Any] = {kind.API_KEY: kind for kind in _KINDS}
 
 
 class FalseBroker:
-    """One broker, id 0; ``pages`` counts those of its list of partitions."""
+    """One broker, id 0; ``pages`` counts those of its list of partitions, ``host`` is where it says that it is."""
 
-    def __init__(self, how: str, pause: float) -> None:
+    def __init__(self, how: str, pause: float, host: str = HOST) -> None:
         self.how = how
+        self.host = host
         self.pause = pause
         self.port = 0
         self.pages = 0
+        self.connections = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection until it ends."""
+        self.connections += 1
         ends = (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError, ssl.SSLError)
         with contextlib.suppress(*ends):
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 frame = await reader.readexactly(size)
+                if self.how == SILENT:
+                    continue
                 key, version, correlation = struct.unpack(">hhi", frame[:8])
                 answer = _ANSWERS[key](**self._fields(key), version=min(version, _ANSWERS[key].max_version))
                 answer.with_header(correlation)
@@ -65,14 +71,16 @@ class FalseBroker:
             return {"api_keys": kinds}
         if key == MetadataResponse.API_KEY:
             return {
-                "brokers": [MetadataResponse.MetadataResponseBroker(0, HOST, self.port)],
+                "brokers": [MetadataResponse.MetadataResponseBroker(0, self.host, self.port)],
                 "cluster_id": "c",
                 "topics": [],
             }
         if key == DescribeQuorumResponse.API_KEY:
             return {"topics": list(_quorum()), "nodes": []}
         if key == DescribeClusterResponse.API_KEY:
-            broker = DescribeClusterResponse.DescribeClusterBroker(broker_id=0, host=HOST, port=self.port)
+            broker = DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=0, host=self.host, port=self.port
+            )
             return {"cluster_id": "c", "brokers": [broker], "controller_id": 0, "endpoint_type": 1}
         if key == DescribeTopicPartitionsResponse.API_KEY:
             return self._page()
@@ -113,16 +121,23 @@ async def false_broker(
     how: str, folder: Path, pause: float = 0.0
 ) -> AsyncIterator[tuple[FalseBroker, Access]]:
     """One that runs, and how the operator reaches it."""
-    authority = ca.make_ca("test")
-    made = ca.issue(authority, "spindle-node", (HOST, "localhost"))
+    made = ca.issue(ca.make_ca("test"), "spindle-node", (HOST, "localhost"))
+    async with serving(FalseBroker(how, pause), made, folder) as broker:
+        yield broker, Access({0: HOST}, made["ca.crt"], made["tls.crt"], made["tls.key"])
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    broker: FalseBroker, made: Mapping[str, bytes], folder: Path, port: int = 0
+) -> AsyncIterator[FalseBroker]:
+    """The broker, with the certificate of a Secret, on a port."""
     for name in ("tls.crt", "tls.key"):
         (folder / name).write_bytes(made[name])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    broker = FalseBroker(how, pause)
-    server = await asyncio.start_server(broker.serve, HOST, 0, ssl=context)
+    server = await asyncio.start_server(broker.serve, HOST, port, ssl=context)
     broker.port = server.sockets[0].getsockname()[1]
     try:
-        yield broker, Access({0: HOST}, made["ca.crt"], made["tls.crt"], made["tls.key"])
+        yield broker
     finally:
         server.close()
