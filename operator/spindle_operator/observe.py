@@ -154,11 +154,13 @@ async def observe(
     ) = lists
     problems |= watched.problems
     users = [user for user in users if (user.get("spec") or {}).get("cluster") == name]
+    # Anybody who creates pods of the namespace can give them the labels of brokers. The operator connects to no host because of those.
+    own_pods = [pod for pod in pods if objects.owned_by(pod, cluster)]
     kafka, granted = await executor.look(
         access(
             name,
             namespace,
-            pods,
+            own_pods,
             # Kafka is not contacted with a certificate that is not Spindle's.
             [secret for secret in secrets if objects.owned_by(secret, cluster)],
             known="pods" not in problems,
@@ -169,7 +171,7 @@ async def observe(
     )
     mine_of = [broker for broker in brokers if _of_cluster(broker, name)]
     told = await starts.look(
-        _by_id(mine_of), {i: pod for pod in pods if (i := _node_id(name, pod)) is not None}
+        _by_id(mine_of), {i: pod for pod in own_pods if (i := _node_id(name, pod)) is not None}
     )
     specs = _specs(cluster, config_maps)
     snapshot = ClusterSnapshot(

@@ -1,13 +1,20 @@
-"""Spindle's labels on somebody's own objects wake no cluster of another namespace. The operator's process, on a real API server."""
+"""Spindle's labels on somebody's own objects wake no cluster of another namespace, and make no pod a broker. On a real API server."""
 
 import json
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from e2e.cluster.apiserver import ApiServer
+from spindle.model.view import KafkaView
+from spindle_operator.connection import Access
+from spindle_operator.kafka_executor import KafkaExecutor
+from spindle_operator.kinds import KAFKA_CLUSTER, POD
+from spindle_operator.kube import Kube
+from spindle_operator.observe import observe
 from tests.kube.operator_process import OperatorProcess, until
 from tests.kube.samples import cluster
 
@@ -58,3 +65,56 @@ def test_a_label_wakes_no_cluster_of_another_namespace(
                 detail=lambda: operator.log,
             )
         assert passes(operator, namespace) == victim
+
+
+class Recorded(KafkaExecutor):
+    """Connects to nobody, and keeps whom it should have connected to."""
+
+    hosts: Mapping[int, str]
+
+    async def look(self, access: Access | str, **_: object) -> tuple[KafkaView, bool | None]:
+        self.hosts = access.hosts if isinstance(access, Access) else {}
+        return KafkaView(error=str(access)), None
+
+
+async def test_a_pod_with_a_brokers_labels_is_no_broker(kube: Kube, namespace: str) -> None:
+    """Whoever creates pods could otherwise have the operator look up and try any number of hosts, for which all clusters' look-ups wait."""
+    made = await kube.create(cluster(), namespace)
+    own = {key: made[key] for key in ("apiVersion", "kind")} | {
+        key: made["metadata"][key] for key in ("name", "uid")
+    }
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "demo-operator",
+            "labels": {"spindle.dev/cluster": "demo"},
+            "ownerReferences": [own],
+        },
+        "stringData": dict.fromkeys(("ca.crt", "tls.crt", "tls.key"), "x"),
+    }
+    await kube.create(secret, namespace)
+    for node_id, owners in ((0, [own]), (7, [])):
+        labels = {
+            "spindle.dev/cluster": "demo",
+            "spindle.dev/role": "broker",
+            "spindle.dev/node-id": str(node_id),
+        }
+        meta = {"name": f"demo-broker-{node_id}", "labels": labels, "ownerReferences": owners}
+        spec = {"containers": [{"name": "kafka", "image": "kafka"}]}
+        await kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}, namespace)
+        entry = {
+            "name": "kafka",
+            "image": "kafka",
+            "imageID": "kafka",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {}},
+        }
+        body = {"status": {"containerStatuses": [entry]}}
+        name = f"demo-broker-{node_id}"
+        await kube.patch(POD, namespace, name, body, subresource="status")
+    gate = Recorded("test", 1)
+    await observe(kube, await kube.get(KAFKA_CLUSTER, namespace, "demo"), "spindle:test", gate)
+    await gate.shutdown()
+    assert set(gate.hosts) == {0}
