@@ -9,6 +9,7 @@ import faulthandler
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -29,6 +30,19 @@ _READINGS = 3  # attempts per partition to read it
 _RATE = float(os.environ.get("RATE", "10"))
 # Minimum seconds without an acknowledgement that are reported; shorter gaps are normal.
 _GAP = max(1.0, 2 / _RATE)
+
+
+# kafka-python's TLS handshake has no timeout. If the machine of a broker loses power in the middle of one, nothing else ends it: the client waits
+# forever, and never connects to that broker again, also after its return.
+_DEAD = 5  # seconds between two keep-alives; a connection ends after the third that gets no answer
+_SOCKET = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _DEAD),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _DEAD),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 4 * 1000 * _DEAD),
+]
 
 
 def tell(**facts: Any) -> None:
@@ -64,6 +78,7 @@ def access(**more: Any) -> dict[str, Any]:
         "ssl_cafile": _CREDENTIALS + "ca.crt",
         "ssl_certfile": _CREDENTIALS + "tls.crt",
         "ssl_keyfile": _CREDENTIALS + "tls.key",
+        "socket_options": _SOCKET,
         "request_timeout_ms": 30000,  # of a machine with one real disk
         **more,
     }
