@@ -24,11 +24,11 @@ from spindle.model.actions import (
     TrimPartitions,
 )
 from spindle.model.condition_rows import ConditionRow
+from spindle.model.partition_faults import PartitionFaults
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.times import seconds
-from spindle.model.view import KafkaView
 from spindle.model.waiting import Waiting, counted, some
 from spindle.reconcile.wait_kinds import WaitKind, kind_of
 from spindle.rollout.stalled_rollout import overdue
@@ -87,7 +87,7 @@ class _Pass:
     waits: Mapping[WaitKind, Sequence[Waiting]]
     failing: Sequence[str]
     moving: bool
-    partitions: "PartitionFaults | None"
+    partitions: PartitionFaults | None
 
     def first(self, *kinds: WaitKind) -> Waiting | None:
         """The first wait of the first of these kinds that has one."""
@@ -127,7 +127,7 @@ def progress_rows(
     builder: PlanBuilder,
     status: Mapping[str, Any],
     broker_statuses: Mapping[str, Mapping[str, Any]],
-    partitions: "PartitionFaults | None",
+    partitions: PartitionFaults | None,
     *,
     moving: bool,
 ) -> list[ConditionRow]:
@@ -152,36 +152,6 @@ def progress_rows(
     )
     available = _available(seen)
     return [available, _ready(seen, available), _reconciling(seen), _stalled(seen)]
-
-
-@dataclass(frozen=True)
-class PartitionFaults:
-    """Names of partitions that clients cannot use as they should.
-
-    Attributes:
-        offline: without a leader.
-        under_min_isr: with fewer in-sync replicas than ``min.insync.replicas``, or than they have replicas if that is less: Kafka's
-            effectiveMinIsr (Partition.scala). Topics whose configuration is not known are left out.
-    """
-
-    offline: Sequence[str]
-    under_min_isr: Sequence[str]
-
-
-def partition_faults(view: KafkaView) -> PartitionFaults | None:
-    """The partitions with a fault; None if partitions or their ``min.insync.replicas`` could not be read."""
-    if view.partitions is None or view.min_isr is None:
-        return None
-    least = view.min_isr
-    return PartitionFaults(
-        sorted(partition.name for partition in view.partitions if partition.leader is None),
-        sorted(
-            partition.name
-            for partition in view.partitions
-            if (minimum := least.get(partition.topic)) is not None
-            and len(partition.isr) < min(minimum, partition.recorded_rf)
-        ),
-    )
 
 
 def node_readiness(state: ClusterState) -> NodeReadiness:

@@ -11,12 +11,13 @@ from spindle.listeners.external_addresses import listener_status
 from spindle.model import maintenance, objects
 from spindle.model.bounds import BY_LABEL, UsageLevel
 from spindle.model.condition_rows import ConditionRow, as_conditions
+from spindle.model.partition_faults import PartitionFaults, partition_faults
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.state import ClusterState
 from spindle.model.waiting import Waiting, counted, some
 from spindle.proposals.rebalance_job import runs_row
 from spindle.reconcile.broker_status import healthy
-from spindle.reconcile.conditions import PartitionFaults, partition_faults, progress_rows
+from spindle.reconcile.conditions import progress_rows
 from spindle.rollout.upgrade import version_status
 
 _RACK_REASONS: Final = frozenset(
