@@ -1,4 +1,4 @@
-"""Generates ``crds/`` and ``docs/reference/`` from the models.
+"""Generates ``crds/``, ``docs/reference/`` and the chart's alerts from the models and tables.
 
 ``python -m tools.generate`` writes the files, ``python -m tools.generate --check`` only reports differences.
 """
@@ -12,6 +12,9 @@ import yaml
 
 from spindle.api.crd import KINDS, crds
 from tools.disk_life import disk_life_page
+from tools.monitoring.alerts_page import alerts_page
+from tools.monitoring.chart_rules import prometheus_rule
+from tools.monitoring.metrics_page import metrics_page
 from tools.reasons_page import reasons_page
 from tools.reference import index_page, kind_page, owned_page
 
@@ -39,6 +42,9 @@ def generated() -> dict[Path, str]:
     files[pages / "owned-config.md"] = owned_page()
     files[pages / "disk-life.md"] = disk_life_page()
     files[pages / "reasons.md"] = reasons_page()
+    files[pages / "metrics.md"] = metrics_page()
+    files[pages / "alerts.md"] = alerts_page()
+    files[ROOT / "charts/spindle/templates/prometheusrule.yaml"] = prometheus_rule()
     files[pages / "README.md"] = index_page(KINDS)
     return files
 

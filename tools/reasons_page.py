@@ -14,7 +14,8 @@ terminal. The *Alert* column says how urgent a reason is while it lasts:
 - **ticket**: somebody has to act in working hours.
 - no entry: Spindle continues by itself, or the reason only reports what happened.
 
-The metric `spindle_waiting` counts the entries of `status.waiting` by reason. The events of state changes of a disk (`DiskFailed`, `DiskEvacuated`, …) and
+The metric `spindle_waiting` has the entries of `status.waiting` with their reason and urgency; [SpindleWaitingTooLong](alerts.md#spindlewaitingtoolong) fires if one that needs
+somebody stays. The events of state changes of a disk (`DiskFailed`, `DiskEvacuated`, …) and
 the reasons for verdicts on disks (`IOHung`, `ProbeError`, …) are in [Disk states](disk-life.md).
 """
 

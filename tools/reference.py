@@ -76,6 +76,8 @@ def index_page(kinds: Sequence[CustomResource]) -> str:
     lines.append(
         "- [Disk states](disk-life.md): the states of a disk, their transitions, and the verdicts on disks"
     )
+    lines.append("- [Metrics](metrics.md) of the operator and the agents")
+    lines.append("- [Alerts](alerts.md): what each means, what Spindle does, and what you do")
     return "\n".join(lines) + "\n"
 
 

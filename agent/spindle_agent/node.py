@@ -298,6 +298,12 @@ class Node:
 
     # Queries
 
+    def labels(self, key: tuple[str, ...]) -> tuple[str, ...]:
+        """The labels of a broker or a disk in metrics: the namespace, the KafkaCluster, and the rest of the key."""
+        obj = self._objects.get((key[0], key[1]))
+        cluster = str(obj["spec"].get("cluster")) if obj is not None else ""
+        return (key[0], cluster, *key[1:])
+
     def latency_of(self, disk: Disk) -> Latency:
         """Latency of a disk's device."""
         return self._latency.get(disk.device or "", Latency())

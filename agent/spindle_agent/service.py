@@ -62,7 +62,7 @@ async def run(options: Options, fork_server: ForkServer, key: AgentKey) -> int:
 
     def on_report(key: Key, report: Report) -> None:
         if isinstance(report, Probed) and not report.skipped:
-            metrics.PROBES.labels(*key).observe(report.seconds)
+            metrics.PROBES.observe(node.labels(key), report.seconds)
         node.take(key, report)
 
     node.pool = Pool(fork_server, on_report, node.worker_started)

@@ -17,7 +17,7 @@ from typing import Final
 
 from e2e.cluster import versions
 from e2e.cluster.console import Progress, say
-from e2e.cluster.debian import ensure_programs
+from e2e.cluster.debian import ensure_programs, unpack, which
 from e2e.cluster.paths import PACKAGE, cache_dir
 
 KUBERNETES_PROGRAMS: Final = (
@@ -128,6 +128,18 @@ def ensure_cert_manager() -> Path:
         shutil.copytree(module / "deploy" / "crds", folder / "crds")
 
     return artefact("cert-manager", "1", _digest(source), make)
+
+
+def ensure_prometheus() -> Path:
+    """Folder with Debian's ``prometheus`` and ``promtool``."""
+    if not which("apt-get"):
+        raise BuildError("Prometheus is unpacked from Debian's package, which needs apt-get")
+    return artefact("prometheus", "debian", hashlib.sha256(b"1").hexdigest(), _unpack_prometheus) / "usr/bin"
+
+
+def _unpack_prometheus(folder: Path) -> None:
+    say("unpacking Debian's prometheus")
+    unpack(["prometheus"], folder)
 
 
 def ensure_kafka_libs(version: str = versions.KAFKA) -> Path:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -73,6 +74,26 @@ def ensure_faketime() -> Path:
     """Install the library that shifts a program's clock; returns its path."""
     _ensure_packages("libfaketime")
     return next(Path(file) for file, package in _FILES.items() if package == "libfaketime")
+
+
+def unpack(packages: Sequence[str], folder: Path) -> None:
+    """Unpack packages into a folder without installing them: nothing is configured, and no service of theirs is started.
+
+    Raises:
+        MissingProgramError: they cannot be fetched.
+    """
+    fetched = folder / "packages"
+    fetched.mkdir()
+    if os.geteuid() == 0:
+        subprocess.run(["apt-get", "update", "-qq"], capture_output=True, check=False)
+    done = subprocess.run(
+        ["apt-get", "download", *packages], cwd=fetched, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise MissingProgramError(f"apt-get download {' '.join(packages)} failed:\n{done.stderr[-2000:]}")
+    for package in sorted(fetched.glob("*.deb")):
+        subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
+    shutil.rmtree(fetched)
 
 
 def _ensure_packages(*packages: str) -> None:

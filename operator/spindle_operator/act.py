@@ -164,7 +164,7 @@ class Actor:
             if results and time.monotonic() - began > ACTING:
                 break  # the next pass reads it again
             result = await self._one(action)
-            metrics.ACTIONS.labels(type(action).__name__, result.outcome).inc()
+            metrics.ACTIONS.labels(self._namespace, self._name, type(action).__name__, result.outcome).inc()
             results.append(result)
             if result.outcome not in (DONE, GONE):
                 log.warning("%s: %s", describe(action), result.detail)

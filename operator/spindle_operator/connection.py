@@ -193,7 +193,7 @@ class Connection:
             return call()
         except (KafkaError, OSError) as error:
             self._failed = True
-            metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
+            metrics.kafka_failed(self._cluster, error)
             self._unsaid.append(f"{of}: {sentence(error)}" if of else sentence(error))
             return None
 

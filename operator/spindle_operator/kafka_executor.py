@@ -80,7 +80,7 @@ class KafkaExecutor:
             if ask_agents:
                 self._no_agents = view.agents == {}
         except _GONE as error:
-            metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
+            metrics.kafka_failed(self._cluster, error)
             await self.close()
             return self._blind(sentence(error)), None
         if not clean:
@@ -204,7 +204,7 @@ class KafkaExecutor:
                 async with asyncio.timeout(self._timeout):
                     _, writer = await asyncio.open_connection(host, self._port, ssl=context)
             except (OSError, TimeoutError) as error:
-                metrics.KAFKA_FAILURES.labels(self._cluster, type(error).__name__).inc()
+                metrics.kafka_failed(self._cluster, error)
                 log.debug("%s: no connection to %s: %s", self._cluster, host, error)
                 return False
             writer.close()

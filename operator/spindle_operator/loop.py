@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.metrics.cluster import cluster_samples
 from spindle.model.actions import Action
 from spindle.model.allowed import Allowed
 from spindle.model.ownership import owners_of
@@ -225,8 +226,8 @@ class ClusterLoop:
                 raise
             raise PassTooLongError(f"it did not finish within {LONGEST:.0f} s, and was cancelled") from None
         finally:
-            metrics.RECONCILES.labels(self._label, outcome).inc()
-            metrics.DURATION.labels(self._label).observe(time.monotonic() - started)
+            metrics.RECONCILES.labels(self._namespace, self._name, outcome).inc()
+            metrics.DURATION.labels(self._namespace, self._name).observe(time.monotonic() - started)
         return self._next(results, settled=settled)
 
     async def _pass(self, started: float) -> tuple[list[Result], bool]:
@@ -271,7 +272,7 @@ class ClusterLoop:
         )
         self._after(wanted.actions, results)
         await setup.events.post(self._namespace, events_of(cluster, results))
-        metrics.observe_status(self._label, wanted.status, wanted.broker_statuses, wanted.rebalance_statuses)
+        await self._measure(snapshot, wanted)
         if written.done:
             # Something changed, if only in Kafka or on a disk; the operator's own writes wake no loop, so run again soon.
             self._idle = 0
@@ -282,6 +283,12 @@ class ClusterLoop:
             await self._let_go(cluster)
             raise _ClusterGoneError
         return results, wanted.settled and not written.skipped
+
+    async def _measure(self, snapshot: ClusterSnapshot, wanted: ReconcilePlan) -> None:
+        """Set the cluster's metrics; computed in the cluster's thread, as thousands of disks take a while."""
+        loop = asyncio.get_running_loop()
+        samples = await loop.run_in_executor(self._thread, cluster_samples, snapshot, wanted)
+        metrics.observe_cluster(self._label, samples)
 
     async def _decided(self, snapshot: ClusterSnapshot) -> ReconcilePlan:
         """The plan, computed in a thread of this cluster: a slow one does not block others, and does not run twice at once."""

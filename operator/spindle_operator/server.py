@@ -25,7 +25,10 @@ def application(health: Health) -> web.Application:
     """The three pages."""
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        # In a thread: with thousands of disks it takes more than a second, and the Lease must be renewed meanwhile.
+        return web.Response(
+            body=await asyncio.to_thread(generate_latest), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
 
     async def healthz(_: web.Request) -> web.Response:
         problem = health.problem()

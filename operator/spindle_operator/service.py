@@ -31,9 +31,7 @@ async def run(options: Options) -> int:
     stop = asyncio.Event()
     _on_signals(stop)
     health = Health(bound=max(BOUND, 3 * options.resync))
-    metrics.expose_ages(
-        "spindle_reconcile_age_seconds", "Seconds since a cluster's last pass ended.", "cluster", health.ages
-    )
+    metrics.expose_ages(health.ages)
     async with connect() as kube, serve(health, options.port):
         health.ready = True
         elector = Elector(kube, options.lease_namespace, LEASE_NAME, options.identity)

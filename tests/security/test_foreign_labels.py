@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kube
 
 def passes(operator: OperatorProcess, namespace: str) -> int:
     found = re.findall(
-        rf'^spindle_reconciles_total\{{cluster="{namespace}/demo".*\}} (\S+)$',
+        rf'^spindle_reconciles_total\{{kafka_cluster="demo",namespace="{namespace}".*\}} (\S+)$',
         operator.get("/metrics")[1],
         re.MULTILINE,
     )

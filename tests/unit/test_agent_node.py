@@ -4,16 +4,23 @@ import asyncio
 import errno
 import ssl
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from spindle.disks.findings import ProbeSettings
+from spindle.disks.signals import Latency
+from spindle.metrics import table
 from spindle.model.disk_facts import Found
 from spindle.model.disk_identity import Identity, MetaProperties
+from spindle_agent import metrics
 from spindle_agent.broker.client import LogDir
 from spindle_agent.broker.connection import Access, BrokerConnection, BrokerError
 from spindle_agent.broker.session import BrokerSession
@@ -27,6 +34,7 @@ from spindle_agent.probing.messages import Inspected, Probed, QuickChecked, Watc
 from spindle_agent.probing.pool import Key
 from spindle_agent.server import application
 from spindle_agent.tasks import Tasks
+from spindle_agent.usage.forecast import THRESHOLDS, ThresholdEta, UsageForecast
 from tests.unit.agent_fakes import broker, until
 
 ID = "A" * 22
@@ -231,14 +239,15 @@ async def test_all_is_shown_to_prometheus_and_on_the_pages(setting: Setting) -> 
 
     state = NodeState(setting.node, cast("Any", setting.publisher), cast("Any", Age()), cast("Any", Age()))
     samples = {
-        (sample.name, *sorted(sample.labels.values())): sample.value
+        (sample.name, *sample.labels.values()): sample.value
         for family in state.collect()
         for sample in family.samples
     }
-    assert samples["spindle_agent_disk_verdict", "Healthy", "demo-broker-0", "disk0", "ns"] == 1
-    assert samples["spindle_agent_disk_verdict", "Failed", "demo-broker-0", "disk0", "ns"] == 0
-    assert samples["spindle_agent_disk_used_bytes", "demo-broker-0", "disk0", "ns"] == 100
-    assert samples["spindle_agent_broker_answers", "demo-broker-0", "ns"] == 0
+    disk = ("ns", "demo", "demo-broker-0", "disk0")
+    assert samples["spindle_agent_disk_verdict", *disk, "Healthy"] == 1
+    assert ("spindle_agent_disk_verdict", *disk, "Failed") not in samples
+    assert samples["spindle_agent_disk_used_bytes", *disk] == 100
+    assert samples["spindle_agent_broker_answers", "ns", "demo", "demo-broker-0"] == 0
     assert samples["spindle_agent_status_writes_total",] == 3
     assert samples["spindle_agent_heartbeat_age_seconds",] == 4.0
     assert ("spindle_agent_api_age_seconds",) not in samples
@@ -249,6 +258,50 @@ async def test_all_is_shown_to_prometheus_and_on_the_pages(setting: Setting) -> 
         assert [(await client.get(page)).status for page in ("/healthz", "/readyz", "/metrics")] == [200] * 3
         problems.append("stuck")
         assert [(await client.get(page)).status for page in ("/healthz", "/readyz")] == [500, 503]
+
+
+async def test_every_metric_of_a_disk_and_a_broker_is_exported_as_often_as_the_list_says(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting.sees(NAME[1])
+    setting.well(NAME[1])
+    keys = [(*NAME, disk) for disk in DISKS]
+    etas = {name: ThresholdEta(at=2e9, low=1e9, high=float("inf")) for name in THRESHOLDS}
+    forecasts = [(key, UsageForecast(0.0, 1.0, 1000.0, etas)) for key in keys]
+    report = SimpleNamespace(checked=1, bytes=2, oldest=None, corrupt=0)
+    scrubs = SimpleNamespace(reports=lambda: [(key, report, 10, 2) for key in keys], keep=lambda _: None)
+    monkeypatch.setattr(setting.node.fills, "forecasts", lambda: forecasts)
+    monkeypatch.setattr(setting.node, "scrubs", scrubs)
+    monkeypatch.setattr(setting.node, "latency_of", lambda _: Latency(own_ms=1.0, peers_ms=1.0))
+    age = SimpleNamespace(age=lambda _: 4.0, silence=lambda _: 1.0)
+    registry = CollectorRegistry()
+    registry.register(NodeState(setting.node, *(cast("Any", each) for each in (setting.publisher, age, age))))
+    families = list(text_string_to_metric_families(generate_latest(registry).decode()))
+    counts = Counter(sample.name for family in families for sample in family.samples)
+    listed = [metric for section in table.OF_AGENT for metric in section.metrics]
+    # Probes are in the default registry; the throttle is there only while moves run.
+    expected = {
+        metric.name: metric.count * {True: len(DISKS)}.get("disk" in metric.labels, 1)
+        for metric in (*listed, table.BUILD_INFO)
+        if metric not in (table.AGENT_PROBES, table.AGENT_THROTTLE)
+    }
+    assert counts == expected
+    never = [sample for family in families for sample in family.samples if sample.value == float("inf")]
+    assert {sample.labels["bound"] for sample in never} == {"high"}
+
+
+def test_probes_of_a_disk_that_is_gone_are_forgotten() -> None:
+    probes = metrics.ProbeTimes()
+    kept, gone = (("ns", "demo", "demo-broker-9", disk) for disk in DISKS)
+    for labels in (kept, gone):
+        probes.observe(labels, 0.003)
+    probes.keep([kept])
+    text = generate_latest().decode()
+    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+    found = [s for s in samples if s.labels.get("broker") == "demo-broker-9"]
+    assert {s.labels["disk"] for s in found} == {"disk0"}
+    assert len(found) == table.AGENT_PROBES.count
+    probes.keep([])
 
 
 # --- the broker

@@ -57,6 +57,15 @@ Earlier versions managed all namespaces by default; an upgrade must not silently
 {{ .Values.image.repository }}:{{ .Values.image.tag }}
 {{- end -}}
 
+{{/* Annotations for a Prometheus that finds pods by them; with PodMonitors it would read everything twice. */}}
+{{- define "spindle.scraped" -}}
+{{- if not .Values.metrics.podMonitor.enabled -}}
+prometheus.io/scrape: "true"
+prometheus.io/port: "8080"
+prometheus.io/path: /metrics
+{{- end -}}
+{{- end -}}
+
 {{- define "spindle.agentName" -}}
 {{ include "spindle.fullname" . }}-agent
 {{- end -}}

@@ -1,0 +1,65 @@
+"""The reference page of all metrics, from the table in core."""
+
+from collections.abc import Iterable
+
+from spindle.metrics import table
+from spindle.metrics.table import SECTIONS, Metric
+
+_HEAD = "<!-- Generated from core/spindle/metrics/table.py by `make generate`. Change the table, not this file. -->\n\n"
+_BROKERS, _DISKS = 1000, 12_000
+_ABOUT = """\
+What Spindle's programs export on `/metrics`. [Monitoring](../operations.md#monitoring) describes how Prometheus finds them, [Alerts](alerts.md) what is made of
+them. Metrics about a KafkaCluster have the labels `namespace` and `kafka_cluster`, those about a broker also `broker` (the name of its KafkaBroker and pod), those about
+a disk also `disk`.
+"""
+
+
+def metrics_page() -> str:
+    """Render the page as Markdown."""
+    parts = [f"{_HEAD}# Metrics\n", _ABOUT]
+    for section in SECTIONS:
+        parts += [f"## {section.title}\n"]
+        if section.about:
+            parts += [f"{section.about}\n"]
+        parts += [_table(section.metrics)]
+    return "\n".join([*parts, _series()])
+
+
+def _table(metrics: Iterable[Metric]) -> str:
+    rows = [
+        f"| `{m.name}` | {m.kind} | {', '.join(f'`{label}`' for label in m.labels)} | {m.help} |"
+        for m in metrics
+    ]
+    return "\n".join(["| Metric | Type | Labels | Meaning |", "| --- | --- | --- | --- |", *rows, ""])
+
+
+def _series() -> str:
+    """The number of series of a large cluster."""
+    operator = [metric for section in table.OF_OPERATOR for metric in section.metrics]
+    agent = [metric for section in table.OF_AGENT for metric in section.metrics]
+    rows = []
+    total = 0
+    for title, metrics in (("operator", operator), ("agents", agent)):
+        disk, broker = _of(metrics, "disk"), _of(metrics, "broker")
+        sum_ = _DISKS * disk + _BROKERS * broker
+        total += sum_
+        rows.append(f"| {title} | {disk} | {broker} | {sum_:,} |")
+    large = (
+        f"A cluster of {_BROKERS:,} brokers with {_DISKS:,} disks, all of them in use, with agents, scrubbing and samples, has {total:,} series of disks and "
+        "brokers. An entry of `status.waiting` adds one. Series of Kafka itself are not counted here."
+    )
+    head = (
+        f"| exported by | for each disk | for each broker | for {_BROKERS:,} brokers and {_DISKS:,} disks |"
+    )
+    return "\n".join(["## Number of series\n", f"{large}\n", head, "| --- | ---: | ---: | ---: |", *rows, ""])
+
+
+def _of(metrics: Iterable[Metric], lowest: str) -> int:
+    """Series of one object whose last label of identity is this; `spindle_waiting` and a starting broker's do not count."""
+    order = table.DISK
+    not_always = (table.WAITING, table.LOADING)
+    return sum(
+        metric.count
+        for metric in metrics
+        if metric not in not_always and [label for label in order if label in metric.labels][-1:] == [lowest]
+    )
