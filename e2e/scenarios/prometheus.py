@@ -1,0 +1,120 @@
+"""Debian's Prometheus next to the testbed: it finds pods by their annotations and evaluates the chart's alerts."""
+
+import json
+import subprocess
+import sys
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from e2e.cluster.build import ensure_helm, ensure_prometheus
+from e2e.cluster.testbed import Testbed
+from e2e.scenarios.lab import ROOT, SYSTEM, Lab
+
+_ADDRESS: Final = "127.0.0.1:9099"  # in the network of the control plane
+_ASK: Final = "import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
+_EVERY: Final = "2s"
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A running Prometheus."""
+
+    testbed: Testbed
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The series of an instant query: ``metric`` has the labels, ``value`` the time and the value."""
+        url = f"http://{_ADDRESS}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+        command = self.testbed.inside(sys.executable, "-c", _ASK, url)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        if done.returncode != 0:
+            return []  # it is not up yet
+        found: list[dict[str, Any]] = json.loads(done.stdout)["data"]["result"]
+        return found
+
+    def firing(self, alert: str, namespace: str = "") -> list[dict[str, str]]:
+        """The labels of an alert's firing instances, of the clusters in a namespace or of all."""
+        where = f', namespace="{namespace}"' if namespace else ""
+        found = self.query(f'ALERTS{{alertname="{alert}", alertstate="firing"{where}}}')
+        return [each["metric"] for each in found]
+
+    def ever_fired(self, seconds: float) -> set[str]:
+        """The alerts that fired within the last seconds."""
+        expression = f'max_over_time(ALERTS{{alertstate="firing"}}[{int(seconds)}s])'
+        return {each["metric"]["alertname"] for each in self.query(expression)}
+
+
+@contextmanager
+def prometheus(lab: Lab, testbed: Testbed, folder: Path, lasts: str = "") -> Iterator[Prometheus]:
+    """Run Prometheus until the block ends.
+
+    Args:
+        lab: the cluster's namespace.
+        testbed: on which it runs.
+        folder: for its files.
+        lasts: how long expressions must hold before an alert fires; empty for the chart's own times.
+    """
+    (folder / "rules.yaml").write_text(yaml.safe_dump(_rules(lasts)))
+    config = folder / "prometheus.yaml"
+    config.write_text(yaml.safe_dump(_config(testbed)))
+    program = ensure_prometheus() / "prometheus"
+    options = (
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={_ADDRESS}",
+        "--log.level=warn",
+    )
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(testbed.inside(program, *options), stdout=log, stderr=log)
+        try:
+            made = Prometheus(testbed)
+            lab.until("Prometheus has scraped the operator", lambda: made.query("spindle_leader == 1"), 60)
+            yield made
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def _rules(lasts: str) -> Mapping[str, Any]:
+    command = [str(ensure_helm()), "template", "spindle", "charts/spindle", "--namespace", SYSTEM]
+    values = ["--set=metrics.rules.enabled=true", *([f"--set=metrics.rules.for={lasts}"] if lasts else [])]
+    shown = ["--show-only", "templates/prometheusrule.yaml"]
+    done = subprocess.run([*command, *values, *shown], cwd=ROOT, capture_output=True, text=True, check=True)
+    spec: Mapping[str, Any] = yaml.safe_load(done.stdout)["spec"]
+    return spec
+
+
+def _config(testbed: Testbed) -> dict[str, Any]:
+    """The usual scrape job for annotated pods."""
+    pod = "__meta_kubernetes_pod"
+    relabel = [
+        {"source_labels": [f"{pod}_annotation_prometheus_io_scrape"], "action": "keep", "regex": "true"},
+        # One target for each pod, not one for each port.
+        {"source_labels": [f"{pod}_container_init"], "action": "drop", "regex": "true"},
+        {
+            "source_labels": [f"{pod}_ip", f"{pod}_annotation_prometheus_io_port"],
+            "regex": "(.+);(.+)",
+            "replacement": "$1:$2",
+            "target_label": "__address__",
+        },
+        {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
+        {"source_labels": [f"{pod}_name"], "target_label": "pod"},
+        {"source_labels": [f"{pod}_label_spindle_dev_cluster"], "target_label": "kafka_cluster"},
+    ]
+    access = {"role": "pod", "kubeconfig_file": str(testbed.layout.pki / "admin.conf")}
+    job = {
+        "job_name": "pods",
+        "honor_labels": True,
+        "kubernetes_sd_configs": [access],
+        "relabel_configs": relabel,
+    }
+    return {
+        "global": {"scrape_interval": _EVERY, "scrape_timeout": _EVERY, "evaluation_interval": _EVERY},
+        "rule_files": ["rules.yaml"],
+        "scrape_configs": [job],
+    }

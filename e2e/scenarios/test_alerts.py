@@ -1,0 +1,167 @@
+"""Alerts fire for real faults and resolve after the repair, in a real Prometheus; none fires while brokers restart for a change."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.cluster.target import Target
+from e2e.cluster.testbed import Testbed
+from e2e.scenarios.disk_slot import slots
+from e2e.scenarios.install import AGENTS
+from e2e.scenarios.lab import CLUSTER, SYSTEM, Lab, light, sample
+from e2e.scenarios.load import Topic, make_topic
+from e2e.scenarios.machine import Machine
+from e2e.scenarios.prometheus import Prometheus, prometheus
+from e2e.scenarios.stand import until_well
+
+pytestmark = pytest.mark.e2e
+
+_SHORT = "5s"
+
+
+@dataclass
+class Watch:
+    """Alerts of one cluster, with the times at which they fire and resolve."""
+
+    lab: Lab
+    prometheus: Prometheus
+    rows: list[str] = field(default_factory=list)
+
+    def fires(self, alert: str, since: float, *, everywhere: bool = False) -> list[dict[str, str]]:
+        """Wait until an alert fires; returns the labels of its instances."""
+        namespace = "" if everywhere else self.lab.namespace
+        found: list[dict[str, str]] = []
+
+        def firing() -> bool:
+            found[:] = self.prometheus.firing(alert, namespace)
+            return bool(found)
+
+        self.lab.until(f"{alert} fires", firing, 240)
+        self.rows.append(f"{alert} fired {time.monotonic() - since:.0f} s after the fault")
+        return found
+
+    def resolves(self, alert: str, since: float, *, everywhere: bool = False) -> None:
+        """Wait until an alert does not fire any more."""
+        namespace = "" if everywhere else self.lab.namespace
+        self.lab.until(f"{alert} is resolved", lambda: not self.prometheus.firing(alert, namespace), 300)
+        self.rows.append(f"{alert} resolved {time.monotonic() - since:.0f} s after the repair")
+
+
+@pytest.fixture
+def testbed(installed: Target) -> Testbed:
+    """The testbed; skipped on other clusters."""
+    if not isinstance(installed, Testbed):
+        pytest.skip("needs the testbed")
+    return installed
+
+
+def _of(lab: Lab, namespace: str) -> Lab:
+    return Lab(lab.kubectl_command, lab.kubeconfig, namespace)
+
+
+def _ready(lab: Lab) -> None:
+    lab.apply(sample(brokerPools=[light(3)], disks={"automaticShare": 100, "graceSeconds": 30}))
+    lab.until_ready(600)
+
+
+def test_six_alerts_fire_and_resolve(lab: Lab, machine: Machine, testbed: Testbed, tmp_path: Path) -> None:
+    _ready(lab)
+    make_topic(lab, Topic("single", 6, replicas=1, min_isr=1))
+    make_topic(lab, Topic("strict", 6, replicas=3, min_isr=3))
+    with prometheus(lab, testbed, tmp_path, _SHORT) as running:
+        watch = Watch(lab, running)
+        _a_broker_is_held(watch, machine)
+        _a_controller_is_held(watch, machine)
+        _an_agent_is_held(watch, machine)
+        _no_operator_runs(watch)
+        _a_disk_waits_for_its_replacement(watch, machine)
+        print("\n".join(watch.rows))
+
+
+def _held(watch: Watch, machine: Machine, pod: dict[str, Any], container: str, *alerts: str) -> list[Any]:
+    began = time.monotonic()
+    with machine.held_still(pod, container):
+        found = [watch.fires(alert, began) for alert in alerts]
+    repaired = time.monotonic()
+    for alert in alerts:
+        watch.resolves(alert, repaired)
+    return found
+
+
+def _a_broker_is_held(watch: Watch, machine: Machine) -> None:
+    pod = watch.lab.the("pod", f"{CLUSTER}-broker-1")
+    _held(watch, machine, pod, "kafka", "SpindleOfflinePartitions", "SpindleUnderMinIsr")
+
+
+def _a_controller_is_held(watch: Watch, machine: Machine) -> None:
+    leader = (watch.lab.status().get("quorum") or {}).get("leader")
+    name = next(f"{CLUSTER}-controller-{i}" for i in range(3) if leader != 9000 + i)
+    (found,) = _held(watch, machine, watch.lab.the("pod", name), "kafka", "SpindleQuorumLagging")
+    assert [each["controller"] for each in found] == [name]
+
+
+def _an_agent_is_held(watch: Watch, machine: Machine) -> None:
+    broker = watch.lab.the("kafkabroker", f"{CLUSTER}-broker-0")
+    node = broker["spec"]["node"]
+    agents = _of(watch.lab, AGENTS).list("pods")
+    pod = next(each for each in agents if each["spec"].get("nodeName") == node)
+    (found,) = _held(watch, machine, pod, "agent", "SpindleAgentSilent")
+    named = {(each["broker"], each["node"], each["rack"]) for each in found}
+    assert named == {(f"{CLUSTER}-broker-0", node, broker["spec"]["rack"])}
+
+
+def _no_operator_runs(watch: Watch) -> None:
+    system = _of(watch.lab, SYSTEM)
+    began = time.monotonic()
+    system.kubectl("scale", "deployment/spindle", "--replicas=0")
+    try:
+        watch.fires("SpindleOperatorDown", began, everywhere=True)
+    finally:
+        repaired = time.monotonic()
+        system.kubectl("scale", "deployment/spindle", "--replicas=2")
+    watch.resolves("SpindleOperatorDown", repaired, everywhere=True)
+
+
+def _a_disk_waits_for_its_replacement(watch: Watch, machine: Machine) -> None:
+    slot = slots(watch.lab)[2, "disk0"]
+    observed = watch.lab.the("kafkabroker", slot.owner)["status"]["observed"]["disks"]
+    device = next(each["device"] for each in observed if each["name"] == slot.disk)
+    began = time.monotonic()
+    machine.disk("fail", slot.volume)
+
+    def named() -> bool:
+        found = watch.prometheus.firing("SpindleWaitingTooLong", watch.lab.namespace)
+        return any(
+            (each.get("disk"), each["reason"]) == (slot.disk, "ReplacementNeeded")
+            and each["broker"] == slot.owner
+            and each["node"] == slot.node()
+            and each["rack"]
+            and each["device"] in (device, "")  # a dead disk's device may not be reported any more
+            for each in found
+        )
+
+    watch.lab.until("the alert names the disk", named, 400)
+    watch.rows.append(f"SpindleWaitingTooLong fired {time.monotonic() - began:.0f} s after the fault")
+    repaired = time.monotonic()
+    machine.new_disk(slot.volume, keep=True)
+    until_well(watch.lab)
+    watch.resolves("SpindleWaitingTooLong", repaired)
+
+
+def test_a_planned_roll_fires_nothing(lab: Lab, testbed: Testbed, tmp_path: Path) -> None:
+    _ready(lab)
+    with prometheus(lab, testbed, tmp_path) as running:
+        began = time.monotonic()
+        before = _uids(lab)
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"config": {"queued.max.requests": "400"}}})
+        lab.until("every broker was restarted", lambda: not _uids(lab) & before, 900)
+        lab.until_ready(300)
+        assert running.query("spindle_broker_state")
+        assert running.ever_fired(time.monotonic() - began) == set()
+
+
+def _uids(lab: Lab) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in lab.list("pods", "spindle.dev/role=broker")}
