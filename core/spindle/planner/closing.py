@@ -52,8 +52,11 @@ class Closer:
         self._run(state.useful_out, self.give)
         self._run(state.useful_in, self.take)
         for _ in range(2):
+            made = len(state.steps)
             self._run(state.useful_out, self.repair_giver)
             self._run(state.useful_in, self.repair_taker)
+            if len(state.steps) == made:
+                return  # the second round would try the same in vain
 
     def _run(self, amount: FloatArray, settle: Callable[[int], bool]) -> None:
         """Process the dir with the largest amount until none is left; skip a dir for which no move is found."""

@@ -166,9 +166,12 @@ _cache: dict[tuple[str, Goals], tuple[PlanStep, ...]] = {}
 
 
 def _cached_steps(problem: PlanningProblem) -> list[PlanStep]:
-    """:func:`_steps`, which in a small cluster takes up to a second: found once for the same snapshot and goals, pass after pass."""
+    """:func:`_steps`, which in a small cluster takes up to a second: found once for the same snapshot and goals, pass after pass.
+
+    The key is complete: `_steps` depends only on the snapshot, which its digest identifies, and on the goals. A step is immutable.
+    """
     snapshot, goals = problem.snapshot, problem.goals
-    if not goals.search or len(snapshot.topic) * len(snapshot.capacity) > LARGEST:
+    if len(snapshot.topic) * len(snapshot.capacity) > LARGEST:
         return _steps(problem)
     found = _cache.get((snapshot.digest, goals))
     if found is None:

@@ -73,6 +73,12 @@ class _Search:
         self.problem, self.snapshot = problem, s
         self.size, self.part = s.planned, s.part
         self.broker, self.rack = s.dir_broker, s.rack[s.dir_broker]
+        self.mates: BoolArray = (
+            self.broker[:, None] == self.broker
+        )  # whether two dirs are of one broker, [D, D]
+        self.own: BoolArray = self.broker[:, None] == np.arange(
+            len(s.broker)
+        )  # whether a dir is of a broker, [D, B]
         self.wanted = np.minimum(np.diff(s.start), problem.racks)
         self.at = np.zeros((len(s.capacity), len(s.broker)))
         self.at[np.arange(len(s.capacity)), s.dir_broker] = 1.0
@@ -241,9 +247,11 @@ class _Search:
         """
         p, where = self.problem, nodes.where
         home = self.broker[where]
-        ok = p.takes & (t.used[:, None, :] + self.size[:, None] <= p.limit)
-        ok &= ~nodes.moved[:, :, None] & (where[:, :, None] != np.arange(len(self.rack)))
-        same = home[:, :, None] == self.broker
+        ok = t.used[:, None, :] + self.size[:, None] <= p.limit
+        ok &= p.takes
+        ok &= ~nodes.moved[:, :, None]
+        np.put_along_axis(ok, where[:, :, None], False, 2)
+        same = self.mates[where]
         ok &= ~same | (~p.no_intra[home] & p.live[where])[:, :, None]
         ok &= same | (t.held == 0).take(self.part, 1).take(self.broker, 2)
         others = t.live.take(self.part, 1)  # [N, R, racks]
@@ -254,41 +262,60 @@ class _Search:
         none = others == 0
         row = np.arange(len(where))[:, None]
         alone = mine & none[row, np.arange(where.shape[1]), self.rack[where]]
-        after = base[:, :, None] + none.take(self.rack, 2)
+        # What a move to each rack means, [N, R, racks]; then for each dir.
+        after = base[:, :, None] + none
         need = np.maximum(base + alone, np.minimum(self.wanted[self.part], base + 1))
-        ok &= same | (after >= need[:, :, None])
+        ok &= same | (after >= need[:, :, None]).take(self.rack, 2)
         wanted = self.wanted[self.part][:, None]
         lacking = (base + alone)[:, :, None] < wanted
-        change = (
-            np.where(same, 0, (after < wanted).astype(np.int64) - lacking)
-            * self.part_size[self.part][:, None]
-        )
-        return np.asarray(ok, np.bool_), self.short(t)[:, None, None] + change
+        change = ((after < wanted).astype(np.int64) - lacking) * self.part_size[self.part][:, None]
+        change = change.take(self.rack, 2)
+        change[same] = 0
+        change += self.short(t)[:, None, None]
+        return np.asarray(ok, np.bool_), change
 
     def rest(self, nodes: _Nodes, t: _Terms) -> FloatArray:
-        """The bound of the rest after each child, float64[N, R, D]."""
-        p, where, x = self.problem, nodes.where, self.size
-        home, b = self.broker[where], self.broker
+        """The bound of the rest after each child, float64[N, R, D].
+
+        Operations are in place where possible, and in the order of the formula, on which rounding depends.
+        """
+        p, where, x, b = self.problem, nodes.where, self.size, self.broker
+        home = b[where]
         row = np.arange(len(where))[:, None]
         u = t.used[row, where] - x
         give_e = -t.over[row, where] + np.maximum(u - p.hi[where], 0)
         give_d = -t.under[row, where] + np.maximum(p.lo[where] - u, 0)
-        v = t.used[:, None, :] + x[:, None]
-        take_e = -t.over[:, None, :] + np.maximum(v - p.hi, 0)
-        take_d = -t.under[:, None, :] + np.maximum(p.lo - v, 0)
-        same = home[:, :, None] == b
         # Between brokers, the sides of both change; within a broker only its dirs' sums do, its total does not.
         e, d, total = t.e[row, home] + give_e, t.delta[row, home] + give_d, t.total[row, home] - x
         src_in = np.maximum(d, e + p.broker_lo[home] - total) - t.into[row, home]
         src_out = np.maximum(e, d - p.broker_hi[home] + total) - t.out_of[row, home]
-        e = t.e[:, b][:, None, :] + take_e + same * give_e[:, :, None]
-        d = t.delta[:, b][:, None, :] + take_d + same * give_d[:, :, None]
-        total = t.total[:, b][:, None, :] + np.where(same, 0.0, x[:, None])
-        into = np.maximum(d, e + p.broker_lo[b] - total) - t.into[:, b][:, None, :]
-        out_of = np.maximum(e, d - p.broker_hi[b] + total) - t.out_of[:, b][:, None, :]
-        into += np.where(same, 0.0, src_in[:, :, None]) + t.into.sum(1)[:, None, None]
-        out_of += np.where(same, 0.0, src_out[:, :, None]) + t.out_of.sum(1)[:, None, None]
-        return np.asarray(np.maximum(np.maximum(into, out_of), 0.0), np.float64)
+        same = self.mates[where]
+        here = self.own[where]  # whether a broker is the replica's own, [N, R, B]
+        total = (t.total[:, None, :] + np.where(here, 0.0, x[:, None])).take(b, 2)
+        into = (np.where(here, 0.0, src_in[:, :, None]) + t.into.sum(1)[:, None, None]).take(b, 2)
+        out_of = (np.where(here, 0.0, src_out[:, :, None]) + t.out_of.sum(1)[:, None, None]).take(b, 2)
+        v = t.used[:, None, :] + x[:, None]
+        e = np.maximum(v - p.hi, 0)
+        e -= t.over[:, None, :]
+        e += t.e[:, None, b]
+        e += same * give_e[:, :, None]
+        d = np.maximum(np.subtract(p.lo, v, out=v), 0, out=v)
+        d -= t.under[:, None, :]
+        d += t.delta[:, None, b]
+        d += same * give_d[:, :, None]
+        more = e + p.broker_lo[b]
+        more -= total
+        np.maximum(d, more, out=more)
+        more -= t.into[:, None, b]
+        into += more
+        d -= p.broker_hi[b]
+        d += total
+        np.maximum(e, d, out=d)
+        d -= t.out_of[:, None, b]
+        out_of += d
+        np.maximum(into, out_of, out=into)
+        np.maximum(into, 0.0, out=into)
+        return np.asarray(into, np.float64)
 
     def quality(self, nodes: _Nodes, t: _Terms) -> list[tuple[float, float, float, float, int]]:
         """Quality of each placement, lower is better: bytes on dirs to be emptied, missing racks, out-of-band bytes, bytes moved, moves."""

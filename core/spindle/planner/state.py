@@ -87,6 +87,7 @@ class PlanState:
         self._hi: list[float] = problem.broker_hi.tolist()
         self._live: list[bool] = problem.live.tolist()
         self._start, self._part = s.start, s.part
+        self._tried: dict[tuple[int, float], tuple[float, float]] = {}  # see `_side`
         bands = list(zip(problem.hi.tolist(), problem.lo.tolist(), problem.takes.tolist(), strict=True))
         self._views = [
             (
@@ -104,6 +105,7 @@ class PlanState:
         These are the hottest lines of the planner. They use plain floats: for a dozen dirs that is faster than numpy, and the sums are
         the same on all machines.
         """
+        self._tried.clear()
         bands, view, useful_out, free_out, useful_in, free_in = self._views[b]
         dirs, e, delta, total = [], 0.0, 0.0, 0.0
         for used, (hi, lo, takes) in zip(view.tolist(), bands, strict=True):
@@ -230,11 +232,18 @@ class PlanState:
         if a == b:
             one = self._sides(a, {i: -size, j: size})
             return one[0] - self.into[a], one[1] - self.out_of[a]
-        give, take = self._sides(a, {i: -size}), self._sides(b, {j: size})
+        give, take = self._side(i, -size), self._side(j, size)
         return (
             give[0] + take[0] - self.into[a] - self.into[b],
             give[1] + take[1] - self.out_of[a] - self.out_of[b],
         )
+
+    def _side(self, d: int, size: float) -> tuple[float, float]:
+        """(In, Out) of the broker of dir ``d`` after the dir changes by these bytes; one log is tried with many dirs, so this is kept until the next move."""
+        found = self._tried.get((d, size))
+        if found is None:
+            found = self._tried[d, size] = self._sides(self._broker[d], {d: size})
+        return found
 
     def _sides(self, b: int, changes: dict[int, float]) -> tuple[float, float]:
         """(In, Out) of a broker after its dirs change by these bytes."""
