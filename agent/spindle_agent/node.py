@@ -44,6 +44,7 @@ TICK: Final = 1.0
 _LATENCY_EVERY: Final = 2.0
 _RETUNE_EVERY: Final = 5.0
 _SENDERS: Final = 4  # threads that send samples; few brokers share a node
+_NO_LATENCY: Final = Latency()  # of a device that was not measured
 _WAITING: Final = 1.0  # seconds after which a pending write is evaluated each second
 
 
@@ -306,7 +307,7 @@ class Node:
 
     def latency_of(self, disk: Disk) -> Latency:
         """Latency of a disk's device."""
-        return self._latency.get(disk.device or "", Latency())
+        return self._latency.get(disk.device or "", _NO_LATENCY)
 
     def brokers(self) -> Iterator[tuple[Name, BrokerSession]]:
         """All brokers."""

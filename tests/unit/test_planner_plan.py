@@ -315,3 +315,23 @@ def test_a_few_values_are_added_up_as_numpy_does(count: int) -> None:
     for _ in range(200):
         values = rng.random(count) * 10.0 ** rng.integers(0, 15, count)
         assert added(values.tolist()) == float(values.sum())
+
+
+@pytest.mark.parametrize("search", [True, False])
+def test_a_small_problem_is_solved_once_and_its_solution_is_not_shared(
+    monkeypatch: pytest.MonkeyPatch, search: bool
+) -> None:
+    solved: list[bool] = []
+    solve_it = planner._steps
+    monkeypatch.setattr(planner, "known_steps", {})
+    monkeypatch.setattr(planner, "_steps", lambda problem: [solved.append(True), *solve_it(problem)][1:])
+    goals = Goals(leader_band=None, search=search, brief=True)
+    logs = [(p, [(0, 0), (1, 0)], 100.0) for p in range(8)]
+    one, other = (plan(cluster(["a", "b", "c"], 2, logs), goals) for _ in range(2))
+
+    assert len(one.replica) > 0
+    assert one.replica.tolist() == other.replica.tolist()
+    assert one.target.tolist() == other.target.tolist()
+    assert len(solved) == 1
+    plan(cluster(["a", "b", "c"], 2, [*logs[1:], (0, [(0, 0), (1, 0)], 101.0)]), goals)
+    assert len(solved) == 2

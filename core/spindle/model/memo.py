@@ -39,6 +39,7 @@ def by_content(most: int) -> Callable[[Callable[..., MemoResult]], Callable[...,
                 known[key] = found
             return found
 
+        remembered.cache_clear = known.clear  # type: ignore[attr-defined]  # as of functools.lru_cache; for tests
         return remembered
 
     return remember

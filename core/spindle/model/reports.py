@@ -1,12 +1,15 @@
 """What preflight's first container (``inspect``) found on each disk, from its termination message."""
 
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from spindle.api import names
 from spindle.model import inspection, objects
 from spindle.model.dir_list import DirList
 from spindle.model.snapshot import SnapshotObject
+
+_PARSED: Final = 4096  # cached reports: a pod's report does not change, and each pass reads it several times
 
 
 def inspected(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
@@ -23,7 +26,9 @@ def handed_over(pod: SnapshotObject | None) -> Mapping[str, Mapping[str, Any]]:
     return _parsed(str(ended.get("message") or "")) if ended.get("exitCode") == 0 else {}
 
 
+@lru_cache(maxsize=_PARSED)
 def _parsed(said: str) -> Mapping[str, Mapping[str, Any]]:
+    """The parsed report; shared by all callers, so it must not be modified."""
     try:
         return inspection.parse(said)
     except ValueError:

@@ -6,6 +6,7 @@ restores the spread over racks before it balances). Only partitions that healing
 """
 
 from collections.abc import Collection
+from functools import cache
 
 from spindle.model.racks import PlacementError, count_racks, rack_of, wanted_racks
 from spindle.model.view import KafkaView
@@ -34,12 +35,16 @@ def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] =
     except PlacementError:
         return None  # reported where brokers are placed
     up = {racks[i] for i, broker in view.brokers.items() if broker.fenced is False}
+
+    @cache  # many partitions have the same brokers
+    def crowded(replicas: tuple[int, ...]) -> bool:
+        known = all(b in racks for b in replicas)
+        return known and count_racks(replicas, racks) < wanted_racks(len(replicas), len(up))
+
     found = sorted(
         (p.name, (p.topic, p.index) in ours)
         for p in view.partitions
-        if not (p.adding or p.removing)
-        and all(b in racks for b in p.replicas)
-        and count_racks(p.replicas, racks) < wanted_racks(len(p.replicas), len(up))
+        if not (p.adding or p.removing) and crowded(p.replicas)
     )
     if not found:
         return None

@@ -162,7 +162,7 @@ def plan(
     )  # fmt: skip
 
 
-_cache: dict[tuple[str, Goals], tuple[PlanStep, ...]] = {}
+known_steps: dict[tuple[str, Goals], tuple[PlanStep, ...]] = {}
 
 
 def _cached_steps(problem: PlanningProblem) -> list[PlanStep]:
@@ -173,12 +173,12 @@ def _cached_steps(problem: PlanningProblem) -> list[PlanStep]:
     snapshot, goals = problem.snapshot, problem.goals
     if len(snapshot.topic) * len(snapshot.capacity) > LARGEST:
         return _steps(problem)
-    found = _cache.get((snapshot.digest, goals))
+    found = known_steps.get((snapshot.digest, goals))
     if found is None:
         found = tuple(_steps(problem))
-        if len(_cache) >= _CACHED:
-            _cache.clear()
-        _cache[snapshot.digest, goals] = found
+        if len(known_steps) >= _CACHED:
+            known_steps.clear()
+        known_steps[snapshot.digest, goals] = found
     return list(found)
 
 
