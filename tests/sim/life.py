@@ -15,6 +15,7 @@ from spindle.api import names
 from spindle.reconcile.plan import plan
 from spindle_agent import disk as agent_disk
 from spindle_agent import heartbeat
+from spindle_agent.probing import timer_lag
 from spindle_operator import act, lease, report
 from spindle_operator import kube as kubes
 from tests.sim import agents, faults, operators, people, podfiles, rules, standin
@@ -440,7 +441,9 @@ def plot(seed: int) -> Plot:
 @contextlib.contextmanager
 def patched(extra: tuple[tuple[Any, str, Any], ...] = ()) -> Iterator[None]:
     """Replacements of the edges by simulated ones."""
-    dated = [(module, "datetime", SimDatetime) for module in (act, report, lease, agent_disk, heartbeat)]
+    dated = [
+        (module, "datetime", SimDatetime) for module in (act, report, lease, agent_disk, heartbeat, timer_lag)
+    ]
     wanted = [
         *operators.patches(),
         *agents.patches(),
