@@ -13,9 +13,9 @@ from spindle.planner import planner
 from spindle.planner.bound import bound, solve
 from spindle.planner.explain import explain, explain_partition, human
 from spindle.planner.planner import PlacementPlan, plan
-from spindle.planner.problem import Goals, PlanBudget, build_problem
+from spindle.planner.problem import Goals, PlanBudget, PlanningProblem, build_problem
 from spindle.planner.snapshot import DirState, PlannerSnapshot, build
-from spindle.planner.state import MoveReason, added
+from spindle.planner.state import MoveReason, PlanStep, added
 
 
 def cluster(
@@ -324,7 +324,12 @@ def test_a_small_problem_is_solved_once_and_its_solution_is_not_shared(
     solved: list[bool] = []
     solve_it = planner._steps
     monkeypatch.setattr(planner, "known_steps", {})
-    monkeypatch.setattr(planner, "_steps", lambda problem: [solved.append(True), *solve_it(problem)][1:])
+
+    def counted(problem: PlanningProblem) -> list[PlanStep]:
+        solved.append(True)
+        return solve_it(problem)
+
+    monkeypatch.setattr(planner, "_steps", counted)
     goals = Goals(leader_band=None, search=search, brief=True)
     logs = [(p, [(0, 0), (1, 0)], 100.0) for p in range(8)]
     one, other = (plan(cluster(["a", "b", "c"], 2, logs), goals) for _ in range(2))
