@@ -66,110 +66,115 @@ def _ensure(part: str) -> tuple[str, ...]:
 
 def stages() -> dict[str, Stage]:
     """All stages by name."""
+    return {stage.name: stage for stage in (*_fast_stages(), *_build_stages(), *_slow_stages())}
+
+
+def _fast_stages() -> tuple[Stage, ...]:
+    """Checks of the code, and tests that need nothing but Python."""
     folders = [folder for folder in CODE if (ROOT / folder).is_dir()]
-    return {
-        stage.name: stage
-        for stage in (
-            Stage("format", "ruff format", _python("ruff", "format", "--check", ".")),
-            Stage("lint", "ruff, every rule", _python("ruff", "check", ".")),
-            Stage("types", "mypy, strict", _python("mypy", *folders)),
-            Stage(
-                "imports",
-                "import rules between packages",
-                (str(Path(sys.executable).with_name("lint-imports")),),
+    return (
+        Stage("format", "ruff format", _python("ruff", "format", "--check", ".")),
+        Stage("lint", "ruff, every rule", _python("ruff", "check", ".")),
+        Stage("types", "mypy, strict", _python("mypy", *folders)),
+        Stage(
+            "imports",
+            "import rules between packages",
+            (str(Path(sys.executable).with_name("lint-imports")),),
+        ),
+        Stage(
+            "unit",
+            "unit and property tests",
+            _pytest(
+                *("tests/unit", "tests/property", "-m", "not slow"),
+                *("--numprocesses=logical", "--dist=worksteal"),
             ),
-            Stage(
-                "unit",
-                "unit and property tests",
-                _pytest(
-                    *("tests/unit", "tests/property", "-m", "not slow"),
-                    *("--numprocesses=logical", "--dist=worksteal"),
-                ),
-                20,
+            20,
+        ),
+        Stage(
+            "sim",
+            "tests of the simulation itself, and kept runs",
+            _pytest("tests/sim", "--numprocesses=logical", "--dist=worksteal"),
+            20,
+        ),
+        # Seeds 1, 2, 3 … in order: how many depends on the machine, what each does does not.
+        Stage(
+            "lives",
+            "random simulated runs: as many as four minutes allow, and at least 100",
+            _python("tests.sim", "--lives", "100", "--minutes", "4", "--without", "tests/sim/open_seeds.txt"),
+            30,
+        ),
+        Stage("many-lives", "thousands of simulated runs", _python("tests.sim", "--lives", "3000"), 300),
+        Stage(
+            "properties",
+            "property tests with many examples",
+            _pytest(
+                "tests/property",
+                "--hypothesis-profile=thorough",
+                "--numprocesses=logical",
+                "--dist=worksteal",
             ),
-            Stage(
-                "sim",
-                "tests of the simulation itself, and kept runs",
-                _pytest("tests/sim", "--numprocesses=logical", "--dist=worksteal"),
-                20,
+            60,
+        ),
+    )
+
+
+def _build_stages() -> tuple[Stage, ...]:
+    """Parts that tests need, built apart from them, so that compile time is shown separately and not counted there."""
+    return (
+        Stage("helm", "helm, built once", _ensure("ensure_helm"), 20),
+        Stage("health", "kstatus and Argo CD's Lua, built once", _ensure("ensure_health"), 20),
+        Stage("build", "parts of the testbed, built once", _python("e2e.cluster", "build"), 40),
+        Stage("cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40),
+    )
+
+
+def _slow_stages() -> tuple[Stage, ...]:
+    """Tests with real parts: Helm, an API server, Kafka, Spark, a whole cluster."""
+    return (
+        Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
+        # Mostly waiting for operator processes. Each worker has its own API server.
+        Stage(
+            "kube",
+            "tests on a real API server",
+            _pytest(
+                *("tests/kube", "tests/security"),
+                *("-m", "kube and not slow", "--numprocesses=2", "--dist=loadfile"),
             ),
-            # Seeds 1, 2, 3 … in order: how many depends on the machine, what each does does not.
-            Stage(
-                "lives",
-                "random simulated runs: as many as four minutes allow, and at least 100",
-                _python(
-                    "tests.sim", "--lives", "100", "--minutes", "4", "--without", "tests/sim/open_seeds.txt"
-                ),
-                30,
+            20,
+        ),
+        Stage(
+            "kube-slow",
+            "the same, slowest tests",
+            _pytest("tests/kube", "tests/security", "-m", "kube and slow"),
+            20,
+        ),
+        Stage("spark", "tests on a real Spark", _pytest("tests/spark", "tests/security", "-m", "spark"), 15),
+        # Mostly waiting, for example until a broker is fenced or a move ends. Two files at a time take little more than half the time.
+        Stage(
+            "kafka",
+            "tests on real Kafka processes and disks",
+            _pytest(
+                *("tests/kafka", "tests/security"),
+                *("-m", "kafka and not slow", "--numprocesses=2", "--dist=loadfile"),
             ),
-            Stage("many-lives", "thousands of simulated runs", _python("tests.sim", "--lives", "3000"), 300),
-            Stage(
-                "properties",
-                "property tests with many examples",
-                _pytest(
-                    "tests/property",
-                    "--hypothesis-profile=thorough",
-                    "--numprocesses=logical",
-                    "--dist=worksteal",
-                ),
-                60,
-            ),
-            # Built apart from the tests that need it, so that compile time is shown separately and not counted there.
-            Stage("helm", "helm, built once", _ensure("ensure_helm"), 20),
-            Stage("health", "kstatus and Argo CD's Lua, built once", _ensure("ensure_health"), 20),
-            Stage("build", "parts of the testbed, built once", _python("e2e.cluster", "build"), 40),
-            Stage(
-                "cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40
-            ),
-            Stage("chart", "helm lint and the rendered chart", _pytest("tests/chart"), 15),
-            # Mostly waiting for operator processes. Each worker has its own API server.
-            Stage(
-                "kube",
-                "tests on a real API server",
-                _pytest(
-                    *("tests/kube", "tests/security"),
-                    *("-m", "kube and not slow", "--numprocesses=2", "--dist=loadfile"),
-                ),
-                20,
-            ),
-            Stage(
-                "kube-slow",
-                "the same, slowest tests",
-                _pytest("tests/kube", "tests/security", "-m", "kube and slow"),
-                20,
-            ),
-            Stage(
-                "spark", "tests on a real Spark", _pytest("tests/spark", "tests/security", "-m", "spark"), 15
-            ),
-            # Mostly waiting, for example until a broker is fenced or a move ends. Two files at a time take little more than half the time.
-            Stage(
-                "kafka",
-                "tests on real Kafka processes and disks",
-                _pytest(
-                    *("tests/kafka", "tests/security"),
-                    *("-m", "kafka and not slow", "--numprocesses=2", "--dist=loadfile"),
-                ),
-                45,
-            ),
-            Stage(
-                "kafka-slow",
-                "the same, slowest tests",
-                _pytest("tests/kafka", "tests/security", "-m", "kafka and slow"),
-                60,
-            ),
-            Stage(
-                "testbed",
-                "quick tests of the testbed itself",
-                _pytest("tests/testbed", "-m", "capability"),
-                15,
-            ),
-            Stage("faults", "all tests of the testbed itself", _pytest("tests/testbed", "-m", "e2e"), 30),
-            Stage(
-                "e2e", "one scenario per capability", _pytest("e2e/scenarios", "-m", "capability", "-v"), 45
-            ),
-            Stage("scenarios", "all scenarios", _pytest("e2e/scenarios", "-m", "e2e", "-v"), 300),
-        )
-    }
+            45,
+        ),
+        Stage(
+            "kafka-slow",
+            "the same, slowest tests",
+            _pytest("tests/kafka", "tests/security", "-m", "kafka and slow"),
+            60,
+        ),
+        Stage(
+            "testbed",
+            "quick tests of the testbed itself",
+            _pytest("tests/testbed", "-m", "capability"),
+            15,
+        ),
+        Stage("faults", "all tests of the testbed itself", _pytest("tests/testbed", "-m", "e2e"), 30),
+        Stage("e2e", "one scenario per capability", _pytest("e2e/scenarios", "-m", "capability", "-v"), 45),
+        Stage("scenarios", "all scenarios", _pytest("e2e/scenarios", "-m", "e2e", "-v"), 300),
+    )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import argparse
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -60,7 +61,25 @@ class Options:
 
 def parse(arguments: list[str]) -> Options:
     """Parse the command line; ends the process with a message if it is invalid."""
-    env = os.environ
+    args = _parser(os.environ).parse_args(arguments)
+    return Options(
+        node=args.node,
+        namespaces=tuple(args.namespace or ()),
+        own_namespace=args.own_namespace,
+        roots=tuple(os.path.normpath(root) for root in args.disk_root or ()),
+        prefix=args.host_prefix,
+        api_server=args.api_server or _in_cluster(),
+        token_file=args.token_file,
+        ca_file=args.ca_file,
+        port=args.port,
+        json_logs=args.json_logs,
+        broker_port=args.broker_port,
+        broker_host=args.broker_host,
+        key_file=args.key_file,
+    )
+
+
+def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="spindle-agent", description="Probes the disks of one node and moves replicas between them."
     )
@@ -104,6 +123,11 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument(
         "--json-logs", action="store_true", default=env.get("SPINDLE_JSON_LOGS", "").lower() in ("1", "true")
     )
+    _add_broker_options(parser, env)
+    return parser
+
+
+def _add_broker_options(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
     parser.add_argument(
         "--broker-port",
         type=int,
@@ -120,22 +144,6 @@ def parse(arguments: list[str]) -> Options:
         type=Path,
         default=Path(env["SPINDLE_KEY_FILE"]) if env.get("SPINDLE_KEY_FILE") else None,
         help="file in memory for the private key (SPINDLE_KEY_FILE; default: none, each start creates a new key)",
-    )
-    args = parser.parse_args(arguments)
-    return Options(
-        node=args.node,
-        namespaces=tuple(args.namespace or ()),
-        own_namespace=args.own_namespace,
-        roots=tuple(os.path.normpath(root) for root in args.disk_root or ()),
-        prefix=args.host_prefix,
-        api_server=args.api_server or _in_cluster(),
-        token_file=args.token_file,
-        ca_file=args.ca_file,
-        port=args.port,
-        json_logs=args.json_logs,
-        broker_port=args.broker_port,
-        broker_host=args.broker_host,
-        key_file=args.key_file,
     )
 
 

@@ -30,7 +30,7 @@ from spindle_operator.health import Health
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_CLUSTER
 from spindle_operator.kube import ApiError, Json, Kube
-from spindle_operator.observe import observe
+from spindle_operator.observe import Surroundings, observe
 from spindle_operator.rebalance_cache import RebalanceCache
 from spindle_operator.report import Events, events_of, report
 
@@ -234,18 +234,8 @@ class ClusterLoop:
         """One pass. Returns what was done, and whether nothing waits."""
         setup = self._setup
         cluster = await self._cluster()
-        seen = await observe(
-            setup.kube,
-            cluster,
-            setup.image,
-            self._kafka,
-            watch=self._watch,
-            operator_namespace=setup.namespace,
-            rebalance_image=setup.rebalance_image,
-            allowed=setup.allowed,
-            cache=self._cache,
-            taken=self._taken,
-        )
+        around = Surroundings(setup.image, setup.namespace, setup.rebalance_image, setup.allowed, self._watch)
+        seen = await observe(setup.kube, cluster, self._kafka, around, cache=self._cache, taken=self._taken)
         # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.
         wanted = await self._decided(replace(seen.snapshot, refused=self._refused))
         if setup.leading():

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -57,6 +57,9 @@ log = logging.getLogger(__name__)
 _ENTROPY: Final = 32
 # Bytes of all lists of one namespace in one observation; a cluster with the maximum number of disks needs about half.
 _LOOK: Final = 96 << 20
+_LABELLED: Final = (POD, SERVICE, CONFIG_MAP, SECRET, BUDGET, NETWORK_POLICY)
+_OF_NAMESPACE: Final = (CLAIM, KAFKA_BROKER, KAFKA_USER)
+_OF_ALL: Final = (NODE, VOLUME, STORAGE_CLASS)
 _CERTIFICATES: Final = 2048  # cached certificates, which take longer to parse than to look up
 
 
@@ -72,16 +75,31 @@ class Seen:
     problems: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What the operator knows besides the two clusters.
+
+    Attributes:
+        image: the operator's own image, which preflight runs from.
+        namespace: of the operator.
+        rebalance_image: of the rebalance job; empty if there is none.
+        allowed: settings that KafkaClusters may use beyond Kafka.
+        watch: of the agents; None if there are none.
+    """
+
+    image: str
+    namespace: str = ""
+    rebalance_image: str = ""
+    allowed: Allowed = field(default_factory=Allowed)
+    watch: agents.AgentMonitor | None = None
+
+
 async def observe(
     kube: Kube,
     cluster: Json,
-    image: str,
     executor: KafkaExecutor,
+    around: Surroundings,
     *,
-    watch: agents.AgentMonitor | None = None,
-    operator_namespace: str = "",
-    rebalance_image: str = "",
-    allowed: Allowed | None = None,
     cache: RebalanceCache | None = None,
     taken: Collection[tuple[str, str]] = (),
 ) -> Seen:
@@ -90,126 +108,142 @@ async def observe(
     Args:
         kube: the API server.
         cluster: the KafkaCluster, read a moment ago.
-        image: the operator's own image, which preflight runs from.
         executor: the connection to this cluster's Kafka.
-        watch: of the agents; None if there are none.
-        operator_namespace: of the operator.
-        rebalance_image: of the rebalance job; empty if there is none.
-        allowed: settings that KafkaClusters may use beyond Kafka; None for the harmless defaults.
+        around: what the operator knows besides.
         cache: the KafkaRebalances that were read before.
         taken: kind and name of foreign objects that the previous pass met under needed names; no list contains them.
     """
-    meta = cluster["metadata"]
-    name, namespace = meta["name"], meta["namespace"]
-    mine = f"{names.LABEL_CLUSTER}={name}"
-    problems: dict[str, str] = {}
-    within = ByteBudget(_LOOK)
-
-    async def read(kind: Kind, where: str | None, selector: str | None) -> list[Json]:
-        try:
-            # Tenants cannot create cluster-scoped objects.
-            return await kube.items(kind, where, selector=selector, within=within if where else None)
-        except ApiError as error:
-            problems[kind.plural] = str(error)
-            log.warning("%s cannot be read for %s/%s: %s", kind.plural, namespace, name, error)
-            return []
-
-    # Small kinds, and those that Spindle does not create, are read completely; the rest by label.
-    reads = asyncio.gather(
-        read(POD, namespace, mine),
-        read(CLAIM, namespace, None),
-        read(SERVICE, namespace, mine),
-        read(CONFIG_MAP, namespace, mine),
-        read(SECRET, namespace, mine),
-        read(BUDGET, namespace, mine),
-        read(NETWORK_POLICY, namespace, mine),
-        read(KAFKA_BROKER, namespace, None),
-        read(KAFKA_USER, namespace, None),
-        read(NODE, None, None),
-        read(VOLUME, None, None),
-        read(STORAGE_CLASS, None, None),
+    name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
+    reader = _Reader(kube, cluster)
+    read = _Read(
+        *await asyncio.gather(
+            reader.lists(),
+            agents.look(kube, around.watch, namespace, name),
+            reader.of_job(around.rebalance_image),
+            _rebalances(kube, namespace, name, cache or RebalanceCache(), reader.problems),
+            _named(kube, namespace, {*taken, *_told_taken(cluster)}),
+        )
     )
-    job = _job_kinds(cluster, rebalance_image)
-    reads_of_the_job = asyncio.gather(*(read(kind, namespace, mine) for kind in job))
-    lists, watched, runs, rebalances, named = await asyncio.gather(
-        reads,
-        agents.look(kube, watch, namespace, name),
-        reads_of_the_job,
-        _rebalances(kube, namespace, name, cache or RebalanceCache(), problems),
-        _named(kube, namespace, {*taken, *_told_taken(cluster)}),
-    )
-    (
-        pods,
-        claims,
-        services,
-        config_maps,
-        secrets,
-        budgets,
-        policies,
-        brokers,
-        users,
-        nodes,
-        volumes,
-        classes,
-    ) = lists
-    problems |= watched.problems
-    users = [user for user in users if (user.get("spec") or {}).get("cluster") == name]
+    problems = reader.problems
+    problems |= read.watched.problems
+    return Seen(await _snapshot(kube, cluster, executor, around, read, problems), problems)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was read from the API server."""
+
+    lists: Mapping[Kind, list[Json]]
+    watched: agents.Agents
+    of_job: list[Json]
+    rebalances: list[Json]
+    named: list[Json]
+
+
+async def _snapshot(
+    kube: Kube,
+    cluster: Json,
+    executor: KafkaExecutor,
+    around: Surroundings,
+    read: _Read,
+    problems: dict[str, str],
+) -> ClusterSnapshot:
+    """Ask Kafka, and read what the lists refer to; ``problems`` receives what cannot be read."""
+    name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
+    lists, watched = read.lists, read.watched
+    users = [user for user in lists[KAFKA_USER] if (user.get("spec") or {}).get("cluster") == name]
+    brokers = [broker for broker in lists[KAFKA_BROKER] if _of_cluster(broker, name)]
     # Anybody who creates pods of the namespace can give them the labels of brokers. The operator connects to no host because of those.
-    own_pods = [pod for pod in pods if objects.owned_by(pod, cluster)]
+    own_pods = [pod for pod in lists[POD] if objects.owned_by(pod, cluster)]
+    # Kafka is not contacted with a certificate that is not Spindle's.
+    own_secrets = [secret for secret in lists[SECRET] if objects.owned_by(secret, cluster)]
     kafka, granted = await executor.look(
-        access(
-            name,
-            namespace,
-            own_pods,
-            # Kafka is not contacted with a certificate that is not Spindle's.
-            [secret for secret in secrets if objects.owned_by(secret, cluster)],
-            known="pods" not in problems,
-        ),
-        ask_rights=_rights_open(name, secrets),
+        access(name, namespace, own_pods, own_secrets, known="pods" not in problems),
+        ask_rights=_rights_open(name, lists[SECRET]),
         asked=principals_to_read(users, cluster.get("status") or {}),
-        agents=watch is not None,
+        agents=around.watch is not None,
     )
-    mine_of = [broker for broker in brokers if _of_cluster(broker, name)]
-    told = await starts.look(
-        _by_id(mine_of), {i: pod for pod in own_pods if (i := _node_id(name, pod)) is not None}
-    )
-    specs = _specs(cluster, config_maps)
-    snapshot = ClusterSnapshot(
+    pod_by_id = {i: pod for pod in own_pods if (i := _node_id(name, pod)) is not None}
+    specs = _specs(cluster, lists[CONFIG_MAP])
+    return ClusterSnapshot(
         cluster=cluster,
-        spindle_image=image,
+        spindle_image=around.image,
         entropy=os.urandom(_ENTROPY),
-        nodes=tuple(nodes),
-        pods=tuple(pods),
-        claims=tuple(claim for claim in claims if belongs(claim, name)),
-        volumes=tuple(volumes),
-        storage_classes=tuple(classes),
-        services=tuple(services),
-        config_maps=tuple(config_maps),
-        secrets=tuple(secret_view(secret) for secret in secrets),
-        budgets=tuple(budgets),
-        policies=tuple(policies),
-        operator_namespace=operator_namespace,
-        brokers=tuple(mine_of),
-        starts=told,
+        nodes=tuple(lists[NODE]),
+        pods=tuple(lists[POD]),
+        claims=tuple(claim for claim in lists[CLAIM] if belongs(claim, name)),
+        volumes=tuple(lists[VOLUME]),
+        storage_classes=tuple(lists[STORAGE_CLASS]),
+        services=tuple(lists[SERVICE]),
+        config_maps=tuple(lists[CONFIG_MAP]),
+        secrets=tuple(secret_view(secret) for secret in lists[SECRET]),
+        budgets=tuple(lists[BUDGET]),
+        policies=tuple(lists[NETWORK_POLICY]),
+        operator_namespace=around.namespace,
+        brokers=tuple(brokers),
+        starts=await starts.look(_by_id(brokers), pod_by_id),
         users=tuple(users),
-        rebalances=tuple(rebalances),
-        rebalance_image=rebalance_image,
-        rebalance_objects=tuple(obj for objs in runs for obj in objs if obj["kind"] != JOB.kind),
-        jobs=tuple(obj for objs in runs for obj in objs if obj["kind"] == JOB.kind),
+        rebalances=tuple(read.rebalances),
+        rebalance_image=around.rebalance_image,
+        rebalance_objects=tuple(obj for obj in read.of_job if obj["kind"] != JOB.kind),
+        jobs=tuple(obj for obj in read.of_job if obj["kind"] == JOB.kind),
         kafka=kafka,
         admin_granted=granted,
-        allowed=allowed or Allowed(),
-        shared_objects=await shared_objects.look(kube, namespace, specs, claims, problems),
+        allowed=around.allowed,
+        shared_objects=await shared_objects.look(kube, namespace, specs, lists[CLAIM], problems),
         ca_source=await ca_source.look(kube, cluster),
         ca_source_before=await ca_source.before(kube, cluster, specs),
         agent_namespace=watched.namespace,
         agent_certificates=certificates_view(watched.certificates) if watched.certificates else None,
         former_agents=secret_view(watched.secret) if watched.secret else None,
-        agents=watch.agents() if watch is not None else {},
-        named=tuple(named),
+        agents=around.watch.agents() if around.watch is not None else {},
+        named=tuple(read.named),
         unknown=frozenset(problems),
     )
-    return Seen(snapshot, problems)
+
+
+class _Reader:
+    """Reads the lists of one observation.
+
+    Attributes:
+        problems: resource kind → why it could not be read.
+    """
+
+    def __init__(self, kube: Kube, cluster: Json) -> None:
+        self._kube, self._cluster = kube, cluster
+        self._name, self._namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
+        self._within = ByteBudget(_LOOK)
+        self.problems: dict[str, str] = {}
+
+    async def lists(self) -> dict[Kind, list[Json]]:
+        """Small kinds, and those that Spindle does not create, completely; the rest by label."""
+        kinds = (*_LABELLED, *_OF_NAMESPACE, *_OF_ALL)
+        read = await asyncio.gather(
+            *(self._read(kind, labelled=True) for kind in _LABELLED),
+            *(self._read(kind) for kind in _OF_NAMESPACE),
+            *(self._read(kind, everywhere=True) for kind in _OF_ALL),
+        )
+        return dict(zip(kinds, read, strict=True))
+
+    async def of_job(self, image: str) -> list[Json]:
+        """The objects of the rebalance job; empty if there is none."""
+        kinds = _job_kinds(self._cluster, image)
+        read = await asyncio.gather(*(self._read(kind, labelled=True) for kind in kinds))
+        return [obj for objs in read for obj in objs]
+
+    async def _read(self, kind: Kind, *, labelled: bool = False, everywhere: bool = False) -> list[Json]:
+        try:
+            return await self._kube.items(
+                kind,
+                None if everywhere else self._namespace,
+                selector=f"{names.LABEL_CLUSTER}={self._name}" if labelled else None,
+                # Tenants cannot create cluster-scoped objects.
+                within=None if everywhere else self._within,
+            )
+        except ApiError as error:
+            self.problems[kind.plural] = str(error)
+            log.warning("%s cannot be read for %s/%s: %s", kind.plural, self._namespace, self._name, error)
+            return []
 
 
 def _specs(cluster: Json, config_maps: Sequence[Json]) -> list[KafkaClusterSpec]:

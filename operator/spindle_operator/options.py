@@ -4,6 +4,7 @@ import argparse
 import os
 import secrets
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -40,7 +41,24 @@ class Options:
 
 def parse(arguments: list[str]) -> Options:
     """Read the command line; each option's default can come from the environment (``SPINDLE_PORT`` and so on)."""
-    env = os.environ
+    args = _parser(os.environ).parse_args(arguments)
+    return Options(
+        namespaces=args.namespace or [],
+        lease_namespace=args.lease_namespace,
+        # Random: a process that is restarted in the same pod must not mistake itself for its predecessor.
+        identity=f"{args.identity}_{secrets.token_hex(4)}",
+        image=args.image,
+        agent_namespace=args.agent_namespace,
+        rebalance_image=args.rebalance_image,
+        json_logs=args.json_logs,
+        port=args.port,
+        resync=args.resync,
+        kafka_timeout=args.kafka_timeout,
+        allowed=args.allow,
+    )
+
+
+def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="spindle-operator", description="Operator for Apache Kafka on many disks and many racks."
     )
@@ -97,21 +115,7 @@ def parse(arguments: list[str]) -> Options:
         default=env.get("SPINDLE_ALLOW") or "{}",
         help="settings that KafkaClusters may use beyond Kafka, as JSON: images, jvmOptions, classes, annotations, hadoopSettings (default: harmless ones)",
     )
-    args = parser.parse_args(arguments)
-    return Options(
-        namespaces=args.namespace or [],
-        lease_namespace=args.lease_namespace,
-        # Random: a process that is restarted in the same pod must not mistake itself for its predecessor.
-        identity=f"{args.identity}_{secrets.token_hex(4)}",
-        image=args.image,
-        agent_namespace=args.agent_namespace,
-        rebalance_image=args.rebalance_image,
-        json_logs=args.json_logs,
-        port=args.port,
-        resync=args.resync,
-        kafka_timeout=args.kafka_timeout,
-        allowed=args.allow,
-    )
+    return parser
 
 
 def _allowed(text: str) -> Allowed:

@@ -16,7 +16,7 @@ from spindle_operator.act import CONFLICT, DONE, FAILED
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_CLUSTER, SECRET
 from spindle_operator.kube import Kube
-from spindle_operator.observe import observe
+from spindle_operator.observe import Surroundings, observe
 
 pytestmark = pytest.mark.kube
 
@@ -30,7 +30,7 @@ async def test_an_authority_is_replaced_in_three_writes_and_only_from_what_was_l
     assert await act(authority) == [DONE]
 
     async def look() -> SecretView:
-        seen = await observe(kube, cluster, "image", KafkaExecutor("test", 1))
+        seen = await observe(kube, cluster, KafkaExecutor("test", 1), Surroundings("image"))
         return next(view for view in seen.snapshot.secrets if view.metadata["name"] == "demo-ca")
 
     def turn(view: SecretView, step: Any) -> TurnCa:
@@ -79,7 +79,9 @@ async def test_an_authority_comes_from_a_secret_and_another_one_in_it_follows(
     named = await kube.patch(KAFKA_CLUSTER, namespace, "demo", spec)
 
     async def look() -> CaSource:
-        source = (await observe(kube, named, "image", KafkaExecutor("test", 1))).snapshot.ca_source
+        source = (
+            await observe(kube, named, KafkaExecutor("test", 1), Surroundings("image"))
+        ).snapshot.ca_source
         assert source is not None
         return source
 
@@ -107,7 +109,7 @@ async def test_an_authority_comes_from_a_secret_and_another_one_in_it_follows(
     assert base64.b64decode(stored["ca.key"]) == first.key
 
     await write(second)
-    seen = await observe(kube, named, "image", KafkaExecutor("test", 1))
+    seen = await observe(kube, named, KafkaExecutor("test", 1), Surroundings("image"))
     ours = next(view for view in seen.snapshot.secrets if view.metadata["name"] == "demo-ca")
     turn = TurnCa(
         secret="demo-ca",  # noqa: S106 - a name

@@ -40,7 +40,7 @@ from spindle_operator.kinds import (
     kind_of,
 )
 from spindle_operator.kube import ApiError, Kube, connect
-from spindle_operator.observe import observe
+from spindle_operator.observe import Surroundings, observe
 from spindle_operator.report import Events, Written, report
 from tests.kube.samples import broker as sample_broker
 from tests.kube.samples import cluster as sample_cluster
@@ -229,7 +229,7 @@ async def test_certificates_go_into_secrets_and_come_back_as_facts_only(
     stored = await kube.get(SECRET, namespace, "demo-admin")
     assert {"ca.crt", "tls.crt", "tls.key", "keystore.pem", "client.properties"} <= set(stored["data"])
     assert b"demo-bootstrap:9092" in base64.b64decode(stored["data"]["client.properties"])
-    seen = await observe(kube, cluster, "image", KafkaExecutor("test", 1))
+    seen = await observe(kube, cluster, KafkaExecutor("test", 1), Surroundings("image"))
     views = {view.metadata["name"]: view for view in seen.snapshot.secrets}
     ca, leaf = views["demo-ca"].certificate, views["demo-admin"].certificate
     assert ca is not None
@@ -247,7 +247,7 @@ async def test_a_look_sees_ours_and_not_the_neighbours(
         {**pod("other"), "metadata": {"name": "other", "labels": {names.LABEL_CLUSTER: "other"}}}, namespace
     )
     await kube.create(sample_broker(), namespace)
-    seen = await observe(kube, cluster, "image", KafkaExecutor("test", 1))
+    seen = await observe(kube, cluster, KafkaExecutor("test", 1), Surroundings("image"))
     assert [item["metadata"]["name"] for item in seen.snapshot.pods] == ["demo-broker-0"]
     assert [item["metadata"]["name"] for item in seen.snapshot.brokers] == ["demo-broker-0"]
     assert seen.snapshot.unknown == frozenset()
@@ -298,7 +298,7 @@ async def test_without_rights_over_nodes_they_are_unknown_and_not_watched(
     narrow: Kube, cluster: dict[str, Any], namespace: str
 ) -> None:
     assert await narrow.token()
-    seen = await observe(narrow, cluster, "image", KafkaExecutor("test", 1))
+    seen = await observe(narrow, cluster, KafkaExecutor("test", 1), Surroundings("image"))
     # Aggregated roles need a controller, which does not run here: "admin" is empty of rules but for those of ours.
     assert {"nodes", "persistentvolumes", "storageclasses"} <= seen.snapshot.unknown
     assert "kafkabrokers" not in seen.snapshot.unknown

@@ -14,7 +14,7 @@ from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_CLUSTER, POD
 from spindle_operator.kube import Kube
-from spindle_operator.observe import observe
+from spindle_operator.observe import Surroundings, observe
 from tests.kube.operator_process import OperatorProcess, until
 from tests.kube.samples import cluster
 
@@ -115,6 +115,6 @@ async def test_a_pod_with_a_brokers_labels_is_no_broker(kube: Kube, namespace: s
         name = f"demo-broker-{node_id}"
         await kube.patch(POD, namespace, name, body, subresource="status")
     gate = Recorded("test", 1)
-    await observe(kube, await kube.get(KAFKA_CLUSTER, namespace, "demo"), "spindle:test", gate)
+    await observe(kube, await kube.get(KAFKA_CLUSTER, namespace, "demo"), gate, Surroundings("spindle:test"))
     await gate.shutdown()
     assert set(gate.hosts) == {0}

@@ -11,7 +11,7 @@ from spindle_operator.act import Actor
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import CLAIM, CONFIG_MAP, KAFKA_CLUSTER, POD, SECRET, SERVICE
 from spindle_operator.kube import Kube
-from spindle_operator.observe import observe
+from spindle_operator.observe import Surroundings, observe
 from spindle_operator.report import report
 from tests.kube.samples import cluster as sample
 
@@ -25,7 +25,7 @@ async def a_pass(kube: Kube, namespace: str, allowed: Allowed | None = None) -> 
     """What the operator does once with the KafkaCluster ``demo``."""
     cluster = await kube.get(KAFKA_CLUSTER, namespace, "demo")
     gate = KafkaExecutor("test", 1)
-    seen = await observe(kube, cluster, "spindle:test", gate, allowed=allowed)
+    seen = await observe(kube, cluster, gate, Surroundings("spindle:test", allowed=allowed or Allowed()))
     wanted = plan(seen.snapshot, time.time())
     await Actor(kube, cluster, gate, lambda: True).run(wanted.actions)
     cluster = await kube.get(KAFKA_CLUSTER, namespace, "demo")

@@ -11,7 +11,7 @@ from kubernetes.aio.client.configuration import Configuration
 from spindle_operator import observe as module
 from spindle_operator.kinds import CONFIG_MAP
 from spindle_operator.kube import ApiError, ByteBudget, Kube
-from spindle_operator.observe import observe
+from spindle_operator.observe import Surroundings, observe
 from tests.unit.operator_fakes import FakeKube, cluster
 from tests.unit.test_operator_observe import Gate
 
@@ -52,13 +52,13 @@ async def test_a_list_without_end_is_not_read_to_its_end() -> None:
 async def test_a_namespace_with_too_much_in_it_is_unknown_and_nodes_are_known(monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "_LOOK", 10_000)
     kube = FakeKube()
-    assert not (await observe(kube, cluster(), "image", Gate())).snapshot.unknown
+    assert not (await observe(kube, cluster(), Gate(), Surroundings("image"))).snapshot.unknown
     kube.objects["/api/v1/namespaces/ns/configmaps/large"] = {
         "metadata": {"name": "large", "labels": {}},
         "data": {"x": "x" * 20_000},
     }
     kube.objects["/api/v1/nodes/n"] = {"metadata": {"name": "n", "annotations": {"x": "x" * 20_000}}}
-    seen = await observe(kube, cluster(), "image", Gate())
+    seen = await observe(kube, cluster(), Gate(), Surroundings("image"))
     assert "configmaps" in seen.snapshot.unknown
     assert "nodes" not in seen.snapshot.unknown
     assert "too many or too large objects" in seen.problems["configmaps"]

@@ -12,7 +12,7 @@ from spindle_operator.agents import AgentMonitor
 from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kube import ApiError
-from spindle_operator.observe import access, belongs, observe, secret_view
+from spindle_operator.observe import Surroundings, access, belongs, observe, secret_view
 from tests.unit.operator_fakes import FakeKube, cluster
 
 
@@ -106,14 +106,14 @@ async def test_what_cannot_be_read_is_unknown_and_stops_nothing_else() -> None:
     }
     kube.objects["/api/v1/namespaces/ns/persistentvolumeclaims/c"] = claim("data-disk0-demo-3")
     gate = Gate()
-    seen = await observe(kube, cluster(), "image", gate)
+    seen = await observe(kube, cluster(), gate, Surroundings("image"))
     assert seen.snapshot.unknown == {"nodes", "pods"}
     assert len(seen.snapshot.claims) == 1
     assert gate.given == "the pods could not be read"
 
 
 async def test_each_look_has_fresh_entropy() -> None:
-    looks = [await observe(FakeKube(), cluster(), "image", Gate()) for _ in range(2)]
+    looks = [await observe(FakeKube(), cluster(), Gate(), Surroundings("image")) for _ in range(2)]
     assert looks[0].snapshot.entropy != looks[1].snapshot.entropy
     assert len(looks[0].snapshot.entropy) == 32
 
@@ -140,7 +140,9 @@ async def test_agents_are_seen_by_their_leases_and_by_the_certificates_of_this_c
         },
     }
 
-    snapshot = (await observe(kube, cluster(), "image", Gate(), watch=AgentMonitor(kube, "agents"))).snapshot
+    snapshot = (
+        await observe(kube, cluster(), Gate(), Surroundings("image", watch=AgentMonitor(kube, "agents")))
+    ).snapshot
 
     (seen,) = snapshot.agents.items()
     assert (seen[0], seen[1].alive, seen[1].silent) == ("node1", False, False)
@@ -164,19 +166,19 @@ async def test_the_secret_of_former_agents_is_looked_for_until_it_is_gone() -> N
     for there in (True, True, False, False):
         if not there:
             kube.objects.pop(path, None)
-        snapshot = (await observe(kube, cluster(), "image", Gate(), watch=watch)).snapshot
+        snapshot = (await observe(kube, cluster(), Gate(), Surroundings("image", watch=watch))).snapshot
         assert (snapshot.former_agents is not None) is there
     # Each look asks for the ConfigMap of the certificates, and the first three for the Secret, which has the same name.
     assert kube.done("find").count("ns.demo.spindle-agent") == 4 + 3
     kube.failures = {("find", "ns.demo.spindle-agent"): ApiError(403, "Forbidden", "no")}
     other = AgentMonitor(kube, "agents")
-    await observe(kube, cluster(), "image", Gate(), watch=other)
+    await observe(kube, cluster(), Gate(), Surroundings("image", watch=other))
     assert not other.secrets_gone, "what cannot be read is not gone"
 
 
 async def test_without_agents_nobody_asks_for_them() -> None:
     kube = FakeKube()
-    snapshot = (await observe(kube, cluster(), "image", Gate())).snapshot
+    snapshot = (await observe(kube, cluster(), Gate(), Surroundings("image"))).snapshot
     assert "leases" not in kube.done("list")
     assert (snapshot.agents, snapshot.agent_namespace, snapshot.former_agents) == ({}, "", None)
 
@@ -185,7 +187,7 @@ async def test_agents_that_cannot_be_looked_at_are_unknown() -> None:
     kube = FakeKube()
     no = ApiError(403, "Forbidden", "no")
     kube.failures = {("list", "leases"): no, ("find", "ns.demo.spindle-agent"): no}
-    seen = await observe(kube, cluster(), "image", Gate(), watch=AgentMonitor(kube, "agents"))
+    seen = await observe(kube, cluster(), Gate(), Surroundings("image", watch=AgentMonitor(kube, "agents")))
     assert seen.snapshot.unknown == {"leases", "agentcertificates"}
 
 
@@ -203,5 +205,5 @@ async def test_the_admins_rights_are_asked_for_until_they_are_noted(
     kube.objects["/api/v1/namespaces/ns/secrets/demo-admin"] = {
         "metadata": {"name": "demo-admin", "annotations": annotations}
     }
-    await observe(kube, cluster(), "image", gate)
+    await observe(kube, cluster(), gate, Surroundings("image"))
     assert gate.asked is asked

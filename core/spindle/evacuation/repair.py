@@ -40,22 +40,9 @@ def repair(
     partition = replica_index.partitions.get(key)
     if partition is None or broker not in partition.replicas:
         return ReplicaDrops()
-    others = set(partition.replicas) - {broker}
-    if bad := others & corrupt.get(key, frozenset()):
-        return _held_back(
-            broker,
-            key,
-            f"the replica on broker {min(bad)} is corrupt too",
-            "Compare the replicas and decide which one to keep: see docs/scrubbing.md.",
-        )
-    if unchecked := others - sound.get(key, frozenset()):
-        return _held_back(
-            broker,
-            key,
-            f"the replica on broker {min(unchecked)} has not been checked completely",
-            "Nothing to do: Spindle continues when the agents have checked the other replicas, which they read before all others. "
-            "Make sure that these agents are running.",
-        )
+    held = _others_unsound(set(partition.replicas) - {broker}, broker, key, corrupt, sound)
+    if held is not None:
+        return held
     if (refusal := may_drop_replica(replica_index, broker, [key], down)) is not None:
         return _held_back(
             broker,
@@ -76,6 +63,32 @@ def repair(
     return ReplicaDrops(
         (DroppedReplica(*key, broker=broker, bytes=size, before=partition.replicas, reason=REPAIR),)
     )
+
+
+def _others_unsound(
+    others: AbstractSet[int],
+    broker: int,
+    key: Key,
+    corrupt: Mapping[Key, AbstractSet[int]],
+    sound: Mapping[Key, AbstractSet[int]],
+) -> ReplicaDrops | None:
+    """Why the other replicas cannot stand in for this one; None if all of them are known to be sound."""
+    if bad := others & corrupt.get(key, frozenset()):
+        return _held_back(
+            broker,
+            key,
+            f"the replica on broker {min(bad)} is corrupt too",
+            "Compare the replicas and decide which one to keep: see docs/scrubbing.md.",
+        )
+    if unchecked := others - sound.get(key, frozenset()):
+        return _held_back(
+            broker,
+            key,
+            f"the replica on broker {min(unchecked)} has not been checked completely",
+            "Nothing to do: Spindle continues when the agents have checked the other replicas, which they read before all others. "
+            "Make sure that these agents are running.",
+        )
+    return None
 
 
 def _held_back(broker: int, key: Key, why: str, unblocked_by: str) -> ReplicaDrops:
