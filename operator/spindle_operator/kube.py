@@ -158,13 +158,18 @@ class Kube:
         return found
 
     async def metadata(
-        self, kind: Kind, namespace: str | None = None, *, selector: str | None = None
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        selector: str | None = None,
+        within: ByteBudget | None = None,
     ) -> list[Json]:
         """Read only the metadata of all objects of a kind: to see which have changed, for kinds with large specs."""
         query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
         found: list[Json] = []
         while True:
-            answer = await self._retried("GET", kind.path(namespace), query, accept=_METADATA)
+            answer = await self._retried("GET", kind.path(namespace), query, accept=_METADATA, within=within)
             found.extend(answer.get("items") or [])
             following = answer.get("metadata", {}).get("continue")
             if not following:

@@ -120,7 +120,7 @@ async def observe(
             reader.lists(),
             agents.look(kube, around.watch, namespace, name),
             reader.of_job(around.rebalance_image),
-            _rebalances(kube, namespace, name, cache or RebalanceCache(), reader.problems),
+            reader.rebalances(cache or RebalanceCache()),
             _named(kube, namespace, {*taken, *_told_taken(cluster)}),
         )
     )
@@ -231,6 +231,14 @@ class _Reader:
         read = await asyncio.gather(*(self._read(kind, labelled=True) for kind in kinds))
         return [obj for objs in read for obj in objs]
 
+    async def rebalances(self, cache: RebalanceCache) -> list[Json]:
+        """The KafkaRebalances of this cluster."""
+        try:
+            return await cache.look(self._kube, self._namespace, self._name, self._within)
+        except ApiError as error:
+            self._note(KAFKA_REBALANCE, error)
+            return []
+
     async def _read(self, kind: Kind, *, labelled: bool = False, everywhere: bool = False) -> list[Json]:
         try:
             return await self._kube.items(
@@ -241,9 +249,12 @@ class _Reader:
                 within=None if everywhere else self._within,
             )
         except ApiError as error:
-            self.problems[kind.plural] = str(error)
-            log.warning("%s cannot be read for %s/%s: %s", kind.plural, self._namespace, self._name, error)
+            self._note(kind, error)
             return []
+
+    def _note(self, kind: Kind, error: ApiError) -> None:
+        self.problems[kind.plural] = str(error)
+        log.warning("%s cannot be read for %s/%s: %s", kind.plural, self._namespace, self._name, error)
 
 
 def _specs(cluster: Json, config_maps: Sequence[Json]) -> list[KafkaClusterSpec]:
@@ -291,17 +302,6 @@ async def _named(kube: Kube, namespace: str, taken: Collection[tuple[str, str]])
 
 def _metadata_of(secret: Json) -> Json:
     return {"kind": SECRET.kind, "metadata": secret["metadata"]}
-
-
-async def _rebalances(
-    kube: Kube, namespace: str, name: str, cache: RebalanceCache, problems: dict[str, str]
-) -> list[Json]:
-    try:
-        return await cache.look(kube, namespace, name)
-    except ApiError as error:
-        problems[KAFKA_REBALANCE.plural] = str(error)
-        log.warning("%s cannot be read for %s/%s: %s", KAFKA_REBALANCE.plural, namespace, name, error)
-        return []
 
 
 def belongs(claim: Mapping[str, Any], cluster: str) -> bool:

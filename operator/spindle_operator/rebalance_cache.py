@@ -9,7 +9,7 @@ from typing import Final
 from spindle.api import names
 from spindle.proposals.proposal import ProposalPhase
 from spindle_operator.kinds import KAFKA_REBALANCE
-from spindle_operator.kube import Json, Kube
+from spindle_operator.kube import ByteBudget, Json, Kube
 
 # Open ones considered at a time; there is seldom more than one. A user may create thousands, and each costs memory, and time in every pass.
 _MOST: Final = 32
@@ -25,14 +25,16 @@ class RebalanceCache:
         default_factory=set
     )  # UIDs of those of other clusters: spec.cluster never changes
 
-    async def look(self, kube: Kube, namespace: str, cluster: str) -> list[Json]:
-        """The present KafkaRebalances of this cluster.
+    async def look(
+        self, kube: Kube, namespace: str, cluster: str, within: ByteBudget | None = None
+    ) -> list[Json]:
+        """The present KafkaRebalances of this cluster; the list of them counts against an allowance if one is given.
 
         Raises:
             ApiError: they cannot be listed or read.
         """
         found: list[Json] = []
-        listed = await kube.metadata(KAFKA_REBALANCE, namespace)
+        listed = await kube.metadata(KAFKA_REBALANCE, namespace, within=within)
         uids = {str(each["metadata"]["uid"]) for each in listed}
         self._others &= uids
         self._read = {uid: known for uid, known in self._read.items() if uid in uids}

@@ -85,9 +85,17 @@ class FakeKube(Kube):
         return found
 
     async def metadata(
-        self, kind: Kind, namespace: str | None = None, *, selector: str | None = None
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        selector: str | None = None,
+        within: ByteBudget | None = None,
     ) -> list[dict[str, Any]]:
-        return [{"metadata": obj["metadata"]} for obj in await self.items(kind, namespace)]
+        found = [{"metadata": obj["metadata"]} for obj in await self.items(kind, namespace)]
+        if within is not None:
+            within.spend(len(json.dumps(found)))
+        return found
 
     def done(self, verb: str) -> list[str]:
         """Names of what this verb was used on."""

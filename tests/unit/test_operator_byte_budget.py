@@ -9,12 +9,13 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from spindle_operator import observe as module
-from spindle_operator.kinds import CONFIG_MAP
+from spindle_operator.kinds import CONFIG_MAP, KAFKA_REBALANCE
 from spindle_operator.kube import ApiError, ByteBudget, Kube
 from spindle_operator.observe import Surroundings, observe
 from tests.unit.operator_fakes import FakeKube, cluster
 from tests.unit.test_operator_observe import Gate
 
+LARGE = {"x": "x" * 20_000}
 CHUNK = b"x" * 65_536
 
 
@@ -62,3 +63,15 @@ async def test_a_namespace_with_too_much_in_it_is_unknown_and_nodes_are_known(mo
     assert "configmaps" in seen.snapshot.unknown
     assert "nodes" not in seen.snapshot.unknown
     assert "too many or too large objects" in seen.problems["configmaps"]
+
+
+async def test_annotations_of_kafkarebalances_count_too(monkeypatch: Any) -> None:
+    """Each may have 256 KiB of them, and a user may create any number."""
+    monkeypatch.setattr(module, "_LOOK", 10_000)
+    kube = FakeKube()
+    kube.objects[KAFKA_REBALANCE.path("ns", "large")] = {
+        "metadata": {"name": "large", "uid": "u", "resourceVersion": "1", "annotations": LARGE},
+        "spec": {"cluster": "demo", "moves": []},
+    }
+    seen = await observe(kube, cluster(), "image", Gate())
+    assert "kafkarebalances" in seen.snapshot.unknown
