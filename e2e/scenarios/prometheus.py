@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
+import threading
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import yaml
 
 from e2e.cluster.build import ensure_helm, ensure_prometheus
 from e2e.cluster.testbed import Testbed
-from e2e.scenarios.lab import ROOT, SYSTEM, Lab
+from e2e.scenarios.lab import ROOT, SYSTEM, Lab, LabError
 
 _ADDRESS: Final = "127.0.0.1:9099"  # in the network of the control plane
 _ASK: Final = "import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
@@ -61,7 +62,7 @@ def prometheus(lab: Lab, testbed: Testbed, folder: Path, lasts: str = "") -> Ite
     """
     (folder / "rules.yaml").write_text(yaml.safe_dump(_rules(lasts)))
     config = folder / "prometheus.yaml"
-    config.write_text(yaml.safe_dump(_config(testbed)))
+    config.write_text(yaml.safe_dump(_config()))
     program = ensure_prometheus() / "prometheus"
     options = (
         f"--config.file={config}",
@@ -69,6 +70,8 @@ def prometheus(lab: Lab, testbed: Testbed, folder: Path, lasts: str = "") -> Ite
         f"--web.listen-address={_ADDRESS}",
         "--log.level=warn",
     )
+    listing = _Targets(lab, folder / "targets.json")
+    listing.start()
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(testbed.inside(program, *options), stdout=log, stderr=log)
         try:
@@ -78,6 +81,7 @@ def prometheus(lab: Lab, testbed: Testbed, folder: Path, lasts: str = "") -> Ite
         finally:
             process.terminate()
             process.wait(30)
+            listing.stop()
 
 
 def _rules(lasts: str) -> Mapping[str, Any]:
@@ -89,32 +93,60 @@ def _rules(lasts: str) -> Mapping[str, Any]:
     return spec
 
 
-def _config(testbed: Testbed) -> dict[str, Any]:
-    """The usual scrape job for annotated pods."""
-    pod = "__meta_kubernetes_pod"
-    relabel = [
-        {"source_labels": [f"{pod}_annotation_prometheus_io_scrape"], "action": "keep", "regex": "true"},
-        # One target for each pod, not one for each port.
-        {"source_labels": [f"{pod}_container_init"], "action": "drop", "regex": "true"},
-        {
-            "source_labels": [f"{pod}_ip", f"{pod}_annotation_prometheus_io_port"],
-            "regex": "(.+);(.+)",
-            "replacement": "$1:$2",
-            "target_label": "__address__",
-        },
-        {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
-        {"source_labels": [f"{pod}_name"], "target_label": "pod"},
-        {"source_labels": [f"{pod}_label_spindle_dev_cluster"], "target_label": "kafka_cluster"},
-    ]
-    access = {"role": "pod", "kubeconfig_file": str(testbed.layout.pki / "admin.conf")}
+def _config() -> dict[str, Any]:
+    """A scrape job like the usual one for annotated pods. Debian's Prometheus has no service discovery of Kubernetes, so `_Targets` does its part."""
     job = {
         "job_name": "pods",
         "honor_labels": True,
-        "kubernetes_sd_configs": [access],
-        "relabel_configs": relabel,
+        "file_sd_configs": [{"files": ["targets.json"], "refresh_interval": _EVERY}],
     }
     return {
         "global": {"scrape_interval": _EVERY, "scrape_timeout": _EVERY, "evaluation_interval": _EVERY},
         "rule_files": ["rules.yaml"],
         "scrape_configs": [job],
     }
+
+
+class _Targets(threading.Thread):
+    """Keeps the list of annotated pods up to date."""
+
+    def __init__(self, lab: Lab, file: Path) -> None:
+        super().__init__(name="targets", daemon=True)
+        self._lab, self._file = lab, file
+        self._stop_now = threading.Event()
+
+    def run(self) -> None:
+        """List them every few seconds."""
+        while not self._stop_now.is_set():
+            try:
+                pods = json.loads(self._lab.kubectl("get", "pods", "--all-namespaces", "-o", "json"))["items"]
+            except (LabError, subprocess.TimeoutExpired):
+                pods = None  # the API server does not answer: the list stays as it is
+            if pods is not None:
+                new = self._file.with_suffix(".new")
+                new.write_text(json.dumps(targets(pods)))
+                new.rename(self._file)
+            self._stop_now.wait(3)
+
+    def stop(self) -> None:
+        """End it."""
+        self._stop_now.set()
+        self.join()
+
+
+def targets(pods: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Prometheus' target groups of the pods that carry the annotations and have an address."""
+    found = []
+    for pod in pods:
+        meta, address = pod["metadata"], pod["status"].get("podIP")
+        annotations = meta.get("annotations") or {}
+        if annotations.get("prometheus.io/scrape") == "true" and address:
+            labels = {
+                "namespace": meta["namespace"],
+                "pod": meta["name"],
+                "__metrics_path__": annotations["prometheus.io/path"],
+            }
+            if cluster := (meta.get("labels") or {}).get("spindle.dev/cluster"):
+                labels["kafka_cluster"] = cluster
+            found.append({"targets": [f"{address}:{annotations['prometheus.io/port']}"], "labels": labels})
+    return found

@@ -70,7 +70,8 @@ def test_pages_for_probes_and_for_prometheus(api_server: ApiServer, namespace: s
             "spindle_reconcile_age_seconds",
             "spindle_leader 1.0",
             "spindle_actions_total",
-            "spindle_waiting",
+            "spindle_cluster_condition",
+            "spindle_build_info",
         ):
             assert name in text
         print(f"resident memory with one cluster: {operator.resident_mib():.0f} MiB")
