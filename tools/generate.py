@@ -14,6 +14,7 @@ from spindle.api.crd import KINDS, crds
 from tools.disk_life import disk_life_page
 from tools.monitoring.alerts_page import alerts_page
 from tools.monitoring.chart_rules import prometheus_rule
+from tools.monitoring.dashboards import DASHBOARDS, dashboard_json
 from tools.monitoring.metrics_page import metrics_page
 from tools.reasons_page import reasons_page
 from tools.reference import index_page, kind_page, owned_page
@@ -45,6 +46,8 @@ def generated() -> dict[Path, str]:
     files[pages / "metrics.md"] = metrics_page()
     files[pages / "alerts.md"] = alerts_page()
     files[ROOT / "charts/spindle/templates/prometheusrule.yaml"] = prometheus_rule()
+    boards = ROOT / "charts/spindle/dashboards"
+    files |= {boards / f"{board.uid}.json": dashboard_json(board) for board in DASHBOARDS}
     files[pages / "README.md"] = index_page(KINDS)
     return files
 
@@ -52,7 +55,11 @@ def generated() -> dict[Path, str]:
 def stale() -> list[Path]:
     """Files that differ from the models, or that no model generates any more."""
     wanted = generated()
-    there = {*(ROOT / "crds").glob("*.yaml"), *(ROOT / "docs" / "reference").glob("*.md")}
+    there = {
+        *(ROOT / "crds").glob("*.yaml"),
+        *(ROOT / "docs" / "reference").glob("*.md"),
+        *(ROOT / "charts/spindle/dashboards").glob("*.json"),
+    }
     differing = {path for path, text in wanted.items() if not path.exists() or path.read_text() != text}
     return sorted(differing | (there - wanted.keys()))
 
