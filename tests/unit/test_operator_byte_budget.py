@@ -73,5 +73,5 @@ async def test_annotations_of_kafkarebalances_count_too(monkeypatch: Any) -> Non
         "metadata": {"name": "large", "uid": "u", "resourceVersion": "1", "annotations": LARGE},
         "spec": {"cluster": "demo", "moves": []},
     }
-    seen = await observe(kube, cluster(), "image", Gate())
+    seen = await observe(kube, cluster(), Gate(), Surroundings("image"))
     assert "kafkarebalances" in seen.snapshot.unknown
