@@ -8,10 +8,10 @@ recorded and the remaining actions run; so do the rest of a batch if a broker di
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from kafka.errors import KafkaError
 
@@ -19,16 +19,12 @@ from spindle.api import names
 from spindle.model.actions import (
     Action,
     AddVoter,
-    AlterUser,
     Apply,
     CertifyAgents,
     Create,
-    CreateTopic,
     Delete,
-    ElectPreferred,
     ElectUnclean,
     Evict,
-    GrantAdmin,
     GrantRebalance,
     IssueCa,
     IssueCertificate,
@@ -36,16 +32,12 @@ from spindle.model.actions import (
     MarkDown,
     Patch,
     PlaceReplicas,
-    RaiseFeatures,
     Reassign,
     RemoveVoter,
     SetConfigs,
     SetPassword,
     SetPodCondition,
-    TrimPartitions,
-    Tune,
     TurnCa,
-    UnregisterBroker,
 )
 from spindle.model.ownership import Owners
 from spindle.model.refused_requests import RefusedRequest, target_of
@@ -145,6 +137,22 @@ class Actor:
         self._uid: str = cluster["metadata"]["uid"]
         self._writer = Writer(kube, owners or Owners(self._name, self._namespace, self._uid))
         self._certificates = Certificates(kube, cluster, self._writer)
+        self._steps: Mapping[type[Action], Callable[[Any], Awaitable[None]]] = {
+            Create: self._create,
+            Apply: self._apply,
+            Patch: self._patch,
+            SetPodCondition: self._set_pod_condition,
+            Delete: self._delete,
+            MarkDown: self._mark_down,
+            Evict: self._evict,
+            IssueCa: self._certificates.make,
+            IssueCertificate: self._certificates.issue,
+            CertifyAgents: self._certificates.certify,
+            TurnCa: self._certificates.turn,
+            KeepPassword: self._certificates.keep_password,
+            SetPassword: self._set_password,
+            Reassign: self._reassign,
+        }
         self._not_placed: set[tuple[str, int]] = set()
         # The plan knows one resourceVersion; a second mark of the same pass must follow on the first one's.
         self._version: dict[str, str] = {}
@@ -197,84 +205,26 @@ class Actor:
         return Result(action, DONE)
 
     async def _dispatch(self, action: Action) -> None:
-        match action:
-            case Create():
-                made = await self._writer.create(action.object)
-                if action.object["kind"] == KAFKA_BROKER.kind:  # it is applied later on
-                    await self._writer.hand_over(made)
-            case Apply():
-                await self._writer.put(action.object, action.seen["metadata"] if action.seen else None)
-            case Patch():
-                await self._patch(action)
-            case SetPodCondition():
-                await self._set_pod_condition(action)
-            case Delete():
-                await self._delete(action)
-            case MarkDown():
-                await self._mark_down(action)
-            case Evict():
-                await self._kube.evict(self._namespace, action.pod, action.uid, action.resource_version)
-            case _:
-                await self._beyond_kubernetes(action)
+        """Carry out an action by its row in `_steps`, or as a request to Kafka."""
+        step = self._steps.get(type(action))
+        await (self._executor.carry_out(action) if step is None else step(action))
 
-    async def _beyond_kubernetes(self, action: Action) -> None:
-        match action:
-            case IssueCa():
-                await self._certificates.make(action)
-            case IssueCertificate():
-                await self._certificates.issue(action)
-            case CertifyAgents():
-                await self._certificates.certify(action)
-            case TurnCa():
-                await self._certificates.turn(action)
-            case KeepPassword():
-                await self._certificates.keep_password(action)
-            case SetPassword():
-                await self._set_password(action)
-            case AlterUser():
-                await self._executor.alter_user(action)
-            case GrantAdmin():
-                await self._executor.grant_admin()
-            case GrantRebalance():
-                await self._executor.grant_rebalance()
-            case _:
-                await self._tell_kafka(action)
+    async def _create(self, action: Create) -> None:
+        made = await self._writer.create(action.object)
+        if action.object["kind"] == KAFKA_BROKER.kind:  # it is applied later on
+            await self._writer.hand_over(made)
 
-    async def _tell_kafka(self, action: Action) -> None:
-        match action:
-            case ElectPreferred():
-                await self._executor.elect(action.partitions)
-            case ElectUnclean():
-                await self._executor.elect(action.partitions, unclean=True)
-            case PlaceReplicas():
-                await self._executor.place(action.broker, action.placements)
-            case Reassign():
-                # Without an accepted log dir, the broker would create the replica in any of its log dirs.
-                placed = [each for each in action.assignments if each[:2] not in self._not_placed]
-                if placed:
-                    await self._executor.reassign(placed)
-            case TrimPartitions():
-                await self._executor.trim(action.partitions)
-            case CreateTopic():
-                await self._executor.create_topic(action.topic, action.assignments, action.configs)
-            case _:
-                await self._configure_kafka(action)
+    async def _apply(self, action: Apply) -> None:
+        await self._writer.put(action.object, action.seen["metadata"] if action.seen else None)
 
-    async def _configure_kafka(self, action: Action) -> None:
-        match action:
-            case SetConfigs():
-                await self._executor.set_configs(action.target, action.name, action.values)
-            case Tune():
-                broker = "" if action.broker is None else str(action.broker)
-                await self._executor.set_configs("broker", broker, action.values)
-            case RaiseFeatures():
-                await self._executor.raise_features(action.levels)
-            case UnregisterBroker():
-                await self._executor.unregister(action.broker)
-            case AddVoter() | RemoveVoter():
-                await self._executor.change_voters(action)
-            case _:
-                raise ValueError(f"no implementation for {type(action).__name__}")
+    async def _evict(self, action: Evict) -> None:
+        await self._kube.evict(self._namespace, action.pod, action.uid, action.resource_version)
+
+    async def _reassign(self, action: Reassign) -> None:
+        # Without an accepted log dir, the broker would create the replica in any of its log dirs.
+        placed = tuple(each for each in action.assignments if each[:2] not in self._not_placed)
+        if placed:
+            await self._executor.carry_out(replace(action, assignments=placed))
 
     async def _delete(self, action: Delete) -> None:
         if action.grace_seconds == 0:

@@ -2,36 +2,22 @@
 
 from spindle.model.actions import (
     Action,
-    AddVoter,
-    AlterUser,
     Apply,
     CertifyAgents,
     Create,
-    CreateTopic,
     Delete,
-    ElectPreferred,
-    ElectUnclean,
     Evict,
-    GrantAdmin,
-    GrantRebalance,
     IssueCa,
     IssueCertificate,
     KeepPassword,
     MarkDown,
     Patch,
-    PlaceReplicas,
-    RaiseFeatures,
-    Reassign,
-    RemoveVoter,
-    SetConfigs,
     SetPassword,
     SetPodCondition,
-    TrimPartitions,
-    Tune,
     TurnCa,
-    UnregisterBroker,
 )
 from spindle.model.waiting import counted
+from spindle_operator.kafka_actions import KAFKA_ACTIONS
 
 
 def describe(action: Action) -> str:
@@ -49,58 +35,23 @@ def describe(action: Action) -> str:
         case MarkDown():
             marked = ", ".join(str(entry.get("pod")) for entry in action.entries)
             return f"mark pods to be stopped: {marked or 'nothing'}"
+        case _:
+            known = KAFKA_ACTIONS.get(type(action))
+            return _describe_secret(action) if known is None else known.text(action)
+
+
+def _describe_secret(action: Action) -> str:
+    """The same for certificates and passwords."""
+    match action:
         case IssueCa():
             return f"create the CA {action.secret}"
         case IssueCertificate():
             return f"issue the certificate {action.metadata['name']}"
         case TurnCa():
             return f"{action.step} the next CA in {action.secret}"
-        case KeepPassword() | SetPassword() | AlterUser():
-            return f"{kind} of user {action.user}"
-        case _:
-            return _describe_order(action)
-
-
-def _describe_order(action: Action) -> str:
-    """The same for agents, and for requests to Kafka."""
-    match action:
-        case GrantAdmin() | GrantRebalance():
-            return f"create ACLs of the {'admin' if isinstance(action, GrantAdmin) else 'rebalance job'}"
+        case KeepPassword() | SetPassword():
+            return f"{type(action).__name__} of user {action.user}"
         case CertifyAgents():
             return f"issue certificates of {counted(len(action.requests), 'agent')}, keep those of {len(action.keep)}"
-        case ElectPreferred():
-            return f"elect preferred leaders of {counted(len(action.partitions), 'partition')}"
-        case ElectUnclean():
-            return f"elect unclean leaders of {counted(len(action.partitions), 'partition')}"
-        case PlaceReplicas():
-            return (
-                f"choose log dirs for {counted(len(action.placements), 'replica')} on broker {action.broker}"
-            )
-        case Reassign():
-            return f"reassign {counted(len(action.assignments), 'partition')}"
-        case CreateTopic():
-            return f"create topic {action.topic} with {counted(len(action.assignments), 'partition')}"
-        case TrimPartitions():
-            return f"delete the oldest records of {counted(len(action.partitions), 'partition')}"
-        case _:
-            return _describe_setting(action)
-
-
-def _describe_setting(action: Action) -> str:
-    """The same for Kafka's settings."""
-    match action:
-        case SetConfigs():
-            return f"set {', '.join(sorted(action.values))} of {action.target} {action.name}"
-        case Tune():
-            whom = "all brokers" if action.broker is None else f"broker {action.broker}"
-            return f"set {', '.join(sorted(action.values))} of {whom}"
-        case UnregisterBroker():
-            return f"unregister broker {action.broker}"
-        case AddVoter():
-            return f"make controller {action.controller} a voter"
-        case RemoveVoter():
-            return f"remove controller {action.controller} from the quorum"
-        case RaiseFeatures():
-            return f"raise {', '.join(f'{name} to {level}' for name, level in action.levels.items())}"
         case _:
             return type(action).__name__

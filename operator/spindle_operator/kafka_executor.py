@@ -6,16 +6,17 @@ import contextlib
 import logging
 import ssl
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from kafka.errors import KafkaError
 
 from spindle.api import names
-from spindle.model.actions import AddVoter, AlterUser, RemoveVoter
+from spindle.model.actions import Action
 from spindle.model.view import KafkaView
-from spindle_operator import kafka_commands, metrics, quorum, users
+from spindle_operator import metrics, users
 from spindle_operator.connection import Access, sentence, tls_context
+from spindle_operator.kafka_actions import run
 from spindle_operator.kafka_client import KafkaClient
 
 log = logging.getLogger(__name__)
@@ -99,70 +100,19 @@ class KafkaExecutor:
             self._said = what
             log.info("%s: Kafka %s", self._cluster, what)
 
-    # Commands. All raise KafkaError, OSError or RuntimeError; see `spindle_operator.kafka_commands`.
+    async def carry_out(self, action: Action) -> None:
+        """Send the request of an action to Kafka; see `spindle_operator.kafka_actions`.
 
-    async def grant_admin(self) -> None:
-        """Create the admin principal's ACLs."""
-        await self._order(kafka_commands.grant_admin)
-
-    async def alter_user(self, change: AlterUser) -> None:
-        """Add or remove ACLs and quotas of a user."""
-        await self._order(lambda link: _alter_user(link, change))
+        Raises:
+            KafkaError, OSError, RuntimeError: it failed, wholly or for some of its parts.
+        """
+        link = self._connected()
+        await self._threaded(lambda: run(link, action))
 
     async def set_password(self, user: str, password: bytes) -> None:
-        """Set a user's password."""
-        await self._order(lambda link: users.set_password(link, user, password))
-
-    async def grant_rebalance(self) -> None:
-        """Create the ACLs of the rebalance job's principal."""
-        await self._order(kafka_commands.grant_rebalance)
-
-    async def elect(self, partitions: Iterable[tuple[str, int]], *, unclean: bool = False) -> None:
-        """Elect leaders of these partitions, by default the preferred ones."""
-        await self._order(lambda link: kafka_commands.elect(link, partitions, unclean=unclean))
-
-    async def place(self, broker: int, placements: Iterable[tuple[str, int, str]]) -> None:
-        """Have a broker create these replicas in these log dirs."""
-        await self._order(lambda link: kafka_commands.place(link, broker, placements))
-
-    async def reassign(self, assignments: Iterable[tuple[str, int, Sequence[int] | None]]) -> None:
-        """Change the replicas of partitions, or cancel a reassignment."""
-        await self._order(lambda link: kafka_commands.reassign(link, assignments))
-
-    async def set_configs(
-        self, kind: Literal["topic", "broker", "quota"], name: str, values: Mapping[str, str | None]
-    ) -> None:
-        """Set or delete dynamic configs of a topic or a broker, or the default quota of users."""
-        if kind == "quota":
-            await self._order(lambda link: kafka_commands.set_quota(link, values))
-        else:
-            await self._order(lambda link: kafka_commands.set_configs(link, kind, name, values))
-
-    async def raise_features(self, levels: Mapping[str, int]) -> None:
-        """Raise finalized feature levels."""
-        await self._order(lambda link: kafka_commands.raise_features(link, levels))
-
-    async def unregister(self, broker: int) -> None:
-        """Unregister a stopped broker."""
-        await self._order(lambda link: kafka_commands.unregister(link, broker))
-
-    async def change_voters(self, change: AddVoter | RemoveVoter) -> None:
-        """Make a controller a voter, or remove one from the quorum."""
-        await self._order(lambda link: _change_voters(link, change))
-
-    async def trim(self, partitions: Sequence[tuple[str, int, int, float]]) -> None:
-        """Delete the oldest records of partitions: (topic, index, leader, share of its records)."""
-        await self._order(lambda link: kafka_commands.trim(link, partitions))
-
-    async def create_topic(
-        self, topic: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]
-    ) -> None:
-        """Create a topic whose replicas are on these brokers."""
-        await self._order(lambda link: kafka_commands.create_topic(link, topic, assignments, configs))
-
-    async def _order(self, order: Callable[[KafkaClient], None]) -> None:
+        """Set a user's password, which no action carries."""
         link = self._connected()
-        await self._threaded(lambda: order(link))
+        await self._threaded(lambda: users.set_password(link, user, password))
 
     async def close(self) -> None:
         """Drop the connection; the next pass opens a new one."""
@@ -219,26 +169,6 @@ class KafkaExecutor:
             raise TimeoutError("an earlier request to Kafka has not completed yet")
         self._busy = future = self._pool.submit(call)
         return await asyncio.wait_for(asyncio.wrap_future(future), timeout=12 * self._timeout)
-
-
-def _alter_user(link: KafkaClient, change: AlterUser) -> None:
-    if change.keep_out is not None:  # deny before anything is allowed
-        users.keep_out(link, change.user, wanted=change.keep_out)
-    users.alter(link, change.user, change.give, change.take)
-    if change.quotas:
-        users.set_quotas(link, change.user, change.quotas)
-    if change.drop_password:
-        users.drop_password(link, change.user)
-    if change.deny is not None:
-        users.deny(link, change.user, wanted=change.deny)
-
-
-def _change_voters(link: KafkaClient, change: AddVoter | RemoveVoter) -> None:
-    who = (change.cluster_id, change.controller, change.directory_id)
-    if isinstance(change, AddVoter):
-        quorum.add_voter(link, *who, change.host)
-    else:
-        quorum.remove_voter(link, *who)
 
 
 async def _apart(call: Callable[[], None]) -> None:

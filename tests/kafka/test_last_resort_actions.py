@@ -7,6 +7,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import MessageSizeTooLargeError
 
+from spindle.model.actions import SetConfigs, TrimPartitions
 from spindle.model.view import DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, KafkaView
 from spindle.thresholds.last_resort_actions import PRODUCERS_BLOCKED
 from spindle_operator.kafka_executor import KafkaExecutor
@@ -60,7 +61,9 @@ async def test_a_stopped_topic_refuses_producers_and_nobody_else(
     open_transaction.begin_transaction()
     open_transaction.send("stopped", RECORD, partition=0).get(timeout=20)
 
-    await gate.set_configs("topic", "stopped", {MAX_MESSAGE_BYTES: PRODUCERS_BLOCKED})
+    await gate.carry_out(
+        SetConfigs(target="topic", name="stopped", values={MAX_MESSAGE_BYTES: PRODUCERS_BLOCKED})
+    )
     view = await look(gate, cluster)
     assert view.settings is not None
     assert view.topics is not None
@@ -79,7 +82,7 @@ async def test_a_stopped_topic_refuses_producers_and_nobody_else(
     open_transaction.close()
     wait_for("both in sync", lambda: cluster.isr("stopped") == {0: [0, 1]})
 
-    await gate.set_configs("topic", "stopped", {MAX_MESSAGE_BYTES: None})
+    await gate.carry_out(SetConfigs(target="topic", name="stopped", values={MAX_MESSAGE_BYTES: None}))
     send(cluster, "stopped", acks="all")
     view = await look(gate, cluster)
     assert view.settings is not None
@@ -89,10 +92,10 @@ async def test_a_stopped_topic_refuses_producers_and_nobody_else(
 async def test_the_quota_of_users_without_one(cluster: Cluster, gate: KafkaExecutor) -> None:
     before = (await look(gate, cluster)).settings or {}
     assert before[DEFAULT_USERS] == {}
-    await gate.set_configs(*DEFAULT_USERS, {PRODUCER_RATE: "1000000"})
+    await gate.carry_out(SetConfigs(target="quota", name=DEFAULT_USERS[1], values={PRODUCER_RATE: "1000000"}))
     during = (await look(gate, cluster)).settings or {}
     assert during[DEFAULT_USERS] == {PRODUCER_RATE: "1000000"}
-    await gate.set_configs(*DEFAULT_USERS, {PRODUCER_RATE: None})
+    await gate.carry_out(SetConfigs(target="quota", name=DEFAULT_USERS[1], values={PRODUCER_RATE: None}))
     after = (await look(gate, cluster)).settings or {}
     assert after[DEFAULT_USERS] == {}
 
@@ -101,7 +104,7 @@ async def test_the_oldest_records_are_deleted(cluster: Cluster, gate: KafkaExecu
     cluster.produce("trimmed", 0, [b"%d" % n for n in range(100)])
     leader = cluster.partitions("trimmed")[0].leader
     assert leader is not None
-    await gate.trim([("trimmed", 0, leader, 0.25)])
+    await gate.carry_out(TrimPartitions(partitions=(("trimmed", 0, leader, 0.25),)))
     consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap(), **cluster.ssl())
     partition = TopicPartition("trimmed", 0)
     assert consumer.beginning_offsets([partition])[partition] == 25

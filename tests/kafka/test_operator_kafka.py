@@ -10,6 +10,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from spindle.api import names
+from spindle.model.actions import ElectPreferred, GrantAdmin
 from spindle.model.view import KafkaView
 from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
@@ -17,6 +18,8 @@ from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
 TIMEOUT = 3.0
+
+GRANT = GrantAdmin(secret="demo-admin", uid="u")  # noqa: S106 - the name of a Secret
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +93,8 @@ async def test_the_admins_rights_are_missing_until_they_are_given(
     folder = cluster.ca.client(cluster.base / "admin", names.PRINCIPAL_ADMIN)
     _, granted = await gate.look(access(cluster), ask_rights=True)
     assert granted is False
-    await gate.grant_admin()
-    await gate.grant_admin()
+    await gate.carry_out(GRANT)
+    await gate.carry_out(GRANT)
 
     async def known() -> bool | None:
         return (await gate.look(access(cluster), ask_rights=True))[1]
@@ -159,8 +162,10 @@ async def test_preferred_leaders_are_elected(cluster: Cluster, gate: KafkaExecut
     view, _ = await look(gate, cluster)
     assert view.partitions is not None
     moved = [partition for partition in view.partitions if partition.topic == "t"]
-    await gate.elect([(partition.topic, partition.index) for partition in moved])
-    await gate.elect([("t", 0)])
+    await gate.carry_out(
+        ElectPreferred(partitions=tuple((partition.topic, partition.index) for partition in moved))
+    )
+    await gate.carry_out(ElectPreferred(partitions=(("t", 0),)))
     wait_for(
         "preferred leaders", lambda: {i: p.leader for i, p in cluster.partitions("t").items()} == {0: 0, 1: 1}
     )
@@ -210,4 +215,4 @@ async def test_another_ca_is_not_let_in(cluster: Cluster, gate: KafkaExecutor) -
     assert view.error is not None
     assert view.brokers is None
     with pytest.raises((KafkaError, OSError)):
-        await gate.grant_admin()
+        await gate.carry_out(GRANT)

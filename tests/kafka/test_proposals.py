@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from spindle.api import names
+from spindle.model.actions import GrantRebalance, PlaceReplicas, Reassign, SetConfigs
 from spindle.model.view import KafkaView
-from spindle.moves.intents import ConfigureIntent, ElectIntent, Intent, PlaceReplicasIntent, ReassignIntent
+from spindle.moves.intents import Intent
 from spindle.moves.journal import parse, render
+from spindle.moves.journal_record import to_actions
 from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.limits import Limits
 from spindle.proposals.approval import Approval
@@ -121,7 +123,8 @@ class Passes:
             self.write()
             await self.tell(intent)
         for broker, moves in outcome.agent_moves.items():
-            await self.executor.place(broker, [(m.topic, m.partition, m.to_dir) for m in moves])
+            placements = tuple((m.topic, m.partition, m.to_dir) for m in moves)
+            await self.executor.carry_out(PlaceReplicas(broker=broker, placements=placements))
         if status is not None and status != self.raw["status"]:
             self.write()
             self.raw["status"] = status
@@ -135,15 +138,8 @@ class Passes:
             raise DiedError
 
     async def tell(self, intent: Intent) -> None:
-        match intent:
-            case PlaceReplicasIntent():
-                await self.executor.place(intent.broker, intent.placements)
-            case ReassignIntent():
-                await self.executor.reassign(intent.assignments)
-            case ConfigureIntent():
-                await self.executor.set_configs(intent.kind, intent.name, intent.values)
-            case ElectIntent():
-                await self.executor.elect(intent.partitions)
+        for action in to_actions((intent,)):
+            await self.executor.carry_out(action)
 
     async def until(self, what: str, holds: Callable[[], bool], passes: int = 200) -> None:
         for _ in range(passes):
@@ -242,13 +238,13 @@ async def test_what_others_did_meanwhile_is_left_out_and_why(cluster: Cluster, g
         await planned(look, "moved", 0, (2, path(cluster, 2, "disk1"))),
         await planned(look, "refused", 0, (3, path(cluster, 3, "disk1"))),
     ]
-    await gate.reassign([("moved", 0, (3, 1))])
+    await gate.carry_out(Reassign(assignments=(("moved", 0, (3, 1)),)))
     cordoned = ",".join(path(cluster, 3, disk) for disk in ("disk0", "disk1"))
-    await gate.set_configs("broker", "3", {"cordoned.log.dirs": cordoned})
+    await gate.carry_out(SetConfigs(target="broker", name="3", values={"cordoned.log.dirs": cordoned}))
     wait_for("it is moved", lambda: sorted(cluster.partitions("moved")[0].replicas) == [1, 3])
     passes = Passes(cluster, gate, moves)
     await passes.until("done", lambda: passes.status["phase"] == "Done")
-    await gate.set_configs("broker", "3", {"cordoned.log.dirs": None})
+    await gate.carry_out(SetConfigs(target="broker", name="3", values={"cordoned.log.dirs": None}))
     await passes.until_clean()
 
     assert passes.status["outcomes"] == "+--"
@@ -310,8 +306,8 @@ async def test_the_rebalance_jobs_principal_may_look_and_change_nothing(
     cluster.make_topic("secret", [[0, 1]])
     cluster.produce(names.TOPIC_SAMPLES, 0, [b"sample"])
     await Passes(cluster, gate, []).look()
-    await gate.grant_rebalance()
-    await gate.grant_rebalance()
+    await gate.carry_out(GrantRebalance())
+    await gate.carry_out(GrantRebalance())
     ends = {"bootstrap_servers": cluster.bootstrap(names.PORT_CLIENT), **cluster.ssl(folder)}
     consumer = KafkaConsumer(
         auto_offset_reset="earliest", enable_auto_commit=False, consumer_timeout_ms=20_000, **ends

@@ -1,0 +1,150 @@
+"""The actions that are requests to Kafka: for each its request and the text of its log line.
+
+A new request needs its class in `spindle.model.actions`, its function in `spindle_operator.kafka_commands`, and its row here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from spindle.model.actions import (
+    Action,
+    AddVoter,
+    AlterUser,
+    CreateTopic,
+    ElectPreferred,
+    ElectUnclean,
+    GrantAdmin,
+    GrantRebalance,
+    PlaceReplicas,
+    RaiseFeatures,
+    Reassign,
+    RemoveVoter,
+    SetConfigs,
+    TrimPartitions,
+    Tune,
+    UnregisterBroker,
+)
+from spindle.model.waiting import counted
+from spindle_operator import kafka_commands, quorum, users
+from spindle_operator.kafka_client import KafkaClient
+
+_A = TypeVar("_A", bound=Action)
+
+
+@dataclass(frozen=True)
+class KafkaAction(Generic[_A]):
+    """How one kind of action is carried out.
+
+    Attributes:
+        run: sends the request and waits for the answer.
+        text: describes an action for a log line.
+    """
+
+    run: Callable[[KafkaClient, _A], None]
+    text: Callable[[_A], str]
+
+
+def run(link: KafkaClient, action: Action) -> None:
+    """Send the request of an action.
+
+    Raises:
+        KeyError: the action is no request to Kafka.
+    """
+    KAFKA_ACTIONS[type(action)].run(link, action)
+
+
+def _elected(how: str) -> Callable[[ElectPreferred | ElectUnclean], str]:
+    return lambda action: f"elect {how} leaders of {counted(len(action.partitions), 'partition')}"
+
+
+def _place(link: KafkaClient, action: PlaceReplicas) -> None:
+    kafka_commands.place(link, action.broker, action.placements)
+
+
+def _create_topic(link: KafkaClient, action: CreateTopic) -> None:
+    kafka_commands.create_topic(link, action.topic, action.assignments, action.configs)
+
+
+def _set_configs(link: KafkaClient, action: SetConfigs) -> None:
+    if action.target == "quota":
+        kafka_commands.set_quota(link, action.values)
+    else:
+        kafka_commands.set_configs(link, action.target, action.name, action.values)
+
+
+def _tune(link: KafkaClient, action: Tune) -> None:
+    broker = "" if action.broker is None else str(action.broker)
+    kafka_commands.set_configs(link, "broker", broker, action.values)
+
+
+def _tuned(action: Tune) -> str:
+    whom = "all brokers" if action.broker is None else f"broker {action.broker}"
+    return f"set {', '.join(sorted(action.values))} of {whom}"
+
+
+def _alter_user(link: KafkaClient, change: AlterUser) -> None:
+    if change.keep_out is not None:  # deny before anything is allowed
+        users.keep_out(link, change.user, wanted=change.keep_out)
+    users.alter(link, change.user, change.give, change.take)
+    if change.quotas:
+        users.set_quotas(link, change.user, change.quotas)
+    if change.drop_password:
+        users.drop_password(link, change.user)
+    if change.deny is not None:
+        users.deny(link, change.user, wanted=change.deny)
+
+
+def _add_voter(link: KafkaClient, change: AddVoter) -> None:
+    quorum.add_voter(link, change.cluster_id, change.controller, change.directory_id, change.host)
+
+
+def _remove_voter(link: KafkaClient, change: RemoveVoter) -> None:
+    quorum.remove_voter(link, change.cluster_id, change.controller, change.directory_id)
+
+
+KAFKA_ACTIONS: Final[Mapping[type[Action], KafkaAction[Any]]] = {
+    AlterUser: KafkaAction(_alter_user, lambda it: f"AlterUser of user {it.user}"),
+    GrantAdmin: KafkaAction(
+        lambda link, _: kafka_commands.grant_admin(link), lambda _: "create ACLs of the admin"
+    ),
+    GrantRebalance: KafkaAction(
+        lambda link, _: kafka_commands.grant_rebalance(link), lambda _: "create ACLs of the rebalance job"
+    ),
+    ElectPreferred: KafkaAction(
+        lambda link, it: kafka_commands.elect(link, it.partitions), _elected("preferred")
+    ),
+    ElectUnclean: KafkaAction(
+        lambda link, it: kafka_commands.elect(link, it.partitions, unclean=True), _elected("unclean")
+    ),
+    PlaceReplicas: KafkaAction(
+        _place,
+        lambda it: f"choose log dirs for {counted(len(it.placements), 'replica')} on broker {it.broker}",
+    ),
+    Reassign: KafkaAction(
+        lambda link, it: kafka_commands.reassign(link, it.assignments),
+        lambda it: f"reassign {counted(len(it.assignments), 'partition')}",
+    ),
+    TrimPartitions: KafkaAction(
+        lambda link, it: kafka_commands.trim(link, it.partitions),
+        lambda it: f"delete the oldest records of {counted(len(it.partitions), 'partition')}",
+    ),
+    CreateTopic: KafkaAction(
+        _create_topic,
+        lambda it: f"create topic {it.topic} with {counted(len(it.assignments), 'partition')}",
+    ),
+    SetConfigs: KafkaAction(
+        _set_configs, lambda it: f"set {', '.join(sorted(it.values))} of {it.target} {it.name}"
+    ),
+    Tune: KafkaAction(_tune, _tuned),
+    RaiseFeatures: KafkaAction(
+        lambda link, it: kafka_commands.raise_features(link, it.levels),
+        lambda it: f"raise {', '.join(f'{name} to {level}' for name, level in it.levels.items())}",
+    ),
+    UnregisterBroker: KafkaAction(
+        lambda link, it: kafka_commands.unregister(link, it.broker),
+        lambda it: f"unregister broker {it.broker}",
+    ),
+    AddVoter: KafkaAction(_add_voter, lambda it: f"make controller {it.controller} a voter"),
+    RemoveVoter: KafkaAction(_remove_voter, lambda it: f"remove controller {it.controller} from the quorum"),
+}
