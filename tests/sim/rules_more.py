@@ -166,7 +166,8 @@ class MoreRules:
         if pod["metadata"]["uid"] not in [mark["uid"] for mark in marks]:
             self._breaks(2, f"{how} of broker {broker} without a mark in status.takingDown")
         live = self._world.api.get("KafkaBroker", f"{SAMPLE}-broker-{broker}")
-        modes = {disk["name"]: disk["mode"] for disk in ((live or {}).get("spec") or {}).get("disks") or ()}
+        disks = ((live or {}).get("spec") or {}).get("disks") or ()
+        modes = {disk["name"]: disk["mode"] for disk in disks if disk["mode"] != "Absent"}
         hung = [
             path.rsplit("/", 1)[-1]
             for path, fs in run.files.disks.items()
