@@ -78,7 +78,7 @@ def _tune(link: KafkaClient, action: Tune) -> None:
     kafka_commands.set_configs(link, "broker", broker, action.values)
 
 
-def _tuned(action: Tune) -> str:
+def _text_of_tune(action: Tune) -> str:
     whom = "all brokers" if action.broker is None else f"broker {action.broker}"
     return f"set {', '.join(sorted(action.values))} of {whom}"
 
@@ -136,7 +136,7 @@ KAFKA_ACTIONS: Final[Mapping[type[Action], KafkaAction[Any]]] = {
     SetConfigs: KafkaAction(
         _set_configs, lambda it: f"set {', '.join(sorted(it.values))} of {it.target} {it.name}"
     ),
-    Tune: KafkaAction(_tune, _tuned),
+    Tune: KafkaAction(_tune, _text_of_tune),
     RaiseFeatures: KafkaAction(
         lambda link, it: kafka_commands.raise_features(link, it.levels),
         lambda it: f"raise {', '.join(f'{name} to {level}' for name, level in it.levels.items())}",
