@@ -250,7 +250,7 @@ MUTANTS: Final = (
     Mutant(2, "spindle.evacuation.fence:_sole_in_sync", always(()), (_U + "test_healing.py",), mend=True),
     Mutant(2, "spindle.controllers.next_step:_majority", _YES, (_U + "test_quorum.py",)),
     Mutant(2, "spindle.model.unavailable:unavailable_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
-    Mutant(2, "spindle.reconcile.plan:meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
+    Mutant(2, "spindle.reconcile.phases:meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
     Mutant(2, "spindle.rollout.eviction:_fenced", always(()), (_U + "test_healing_plan.py",), mend=True),
     Mutant(2, "spindle.evacuation.fencing:_waiting_for", around(lambda _, inventory, __: frozenset(inventory.by_broker)), (_U + "test_healing_plan.py",)),
     # 3: no rack lost

@@ -366,6 +366,10 @@ class World:
             for fs in [*held, *self.pulled]
         )
 
+    def was_pulled(self, directory: str) -> bool:
+        """Whether the disk with that directory id is in no machine."""
+        return any((fs.meta or {}).get("directory.id") == directory for fs in self.pulled)
+
     def is_given_up(self, broker: int, directory: str | None, key: tuple[str, int]) -> bool:
         """Whether a user accepted the loss of that disk."""
         return any((b, d) == (broker, directory) for b, d, _ in self.accepted)

@@ -268,11 +268,17 @@ class Judge:
                 and at not in ids
                 and self.world.intact(broker, key, at)
                 and not self.world.is_given_up(broker, at, key)
+                and not (self.world.was_pulled(at) and self._others_have(p, broker))
             ):
                 self.breaks(
                     "f15",
                     f"broker {broker} starts without the disk {at} that holds {p['topic'][:20]}-{p['partition']}",
                 )
+
+    def _others_have(self, p: Any, broker: int) -> bool:
+        """Whether a new disk in place of one that a person pulled out loses nothing: others lead the partition, without this broker."""
+        led = p["leader"] not in (None, -1, broker) and self.world.answers(p["leader"])
+        return led and p["leader"] in p["isr"] and broker not in p["isr"]
 
     def left(self, broker: int, disk: str) -> None:
         """(e): a disk that should leave a broker has left it by now, whatever is created on that broker."""

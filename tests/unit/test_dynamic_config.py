@@ -122,7 +122,7 @@ def test_a_key_that_leaves_the_file_waits_for_what_has_to_grow_back_first(
     world = running(**{RETENTION: "5"})
     gone = Journal(dropped=(DroppedReplica("orders", 0, 1, 100, (0, 1, 2)),))
     world.partitions = (Partition("orders", 0, 0, (0, 2), (0, 2), elr=()),)
-    monkeypatch.setattr("spindle.reconcile.plan.load_journal", lambda *_: gone)
+    monkeypatch.setattr("spindle.moves.carry_out.read_journal", lambda _: gone)
     wants(world)
     assert evicted(passes(world, 6)) == []
     assert "ReplicaRestorePending" in reasons(world)
