@@ -209,7 +209,7 @@ def test_it_tells_of_its_own_nodes_disks_and_touches_nothing_else(agent: Agent) 
     assert agent.page("readyz") == "ok\n"
     metrics = agent.page("metrics")
     assert (
-        f'spindle_agent_disk_verdict{{broker="demo-broker-0",disk="disk0",namespace="{agent.namespace}",verdict="Healthy"}} 1.0'
+        f'spindle_agent_disk_verdict{{broker="demo-broker-0",disk="disk0",kafka_cluster="demo",namespace="{agent.namespace}",verdict="Healthy"}} 1.0'
         in metrics
     )
     time.sleep(3)  # noqa: TID251 - in which nothing is to happen
@@ -311,7 +311,7 @@ def test_it_waits_for_the_api_server_goes_on_without_and_catches_up(agent: Agent
     agent.until("a status", lambda: len(agent.verdicts()) == 2, seconds=30)
     listener.shut()
     agent.disks["disk1"].die()
-    failed = f'disk="disk1",namespace="{agent.namespace}",verdict="Failed"}} 1.0'
+    failed = f'disk="disk1",kafka_cluster="demo",namespace="{agent.namespace}",verdict="Failed"}} 1.0'
     agent.until("a verdict without the server", lambda: failed in agent.page("metrics"), seconds=5)
     assert agent.verdicts()["disk1"] == "Healthy"
     listener.open()
