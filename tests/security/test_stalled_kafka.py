@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,10 @@ class Directed(OperatorProcess):
         super().__init__(server.kubeconfig, namespace, folder, f"--kafka-timeout={TIME_OUT:g}", "--resync=1")
         self._command[1:3] = ["-m", "tests.security.operator_at", str(port)]
 
-    def figure(self, name: str, labels: str) -> float:
-        """A number of its metrics; 0 while there is none."""
+    def figure(self, name: str, labels: str) -> float | None:
+        """A number of its metrics; None while there is none."""
         found = re.search(rf"^{name}\{{{re.escape(labels)}\}} (\S+)$", self.get("/metrics")[1], re.MULTILINE)
-        return float(found[1]) if found else 0.0
+        return float(found[1]) if found else None
 
 
 @pytest.fixture(autouse=True)
@@ -115,12 +116,16 @@ async def test_the_other_clusters_go_on_and_each_pass_ends(
     how: str, api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     (port,) = free_ports(1)
-    mine = f'cluster="{namespace}/demo"'
+    mine = f'kafka_cluster="demo",namespace="{namespace}"'
     with Directed(api_server, namespace, tmp_path, port) as operator:
         await asyncio.to_thread(begins, api_server, namespace, operator)
         async with false_kafka(how, api_server, namespace, tmp_path, port) as broker:
             await asyncio.to_thread(
                 until, "Kafka is looked at", lambda: broker.connections > 0, 60, lambda: operator.log
+            )
+            age = partial(operator.figure, "spindle_reconcile_age_seconds", mine)
+            await asyncio.to_thread(
+                until, "its first pass ended", lambda: age() is not None, LONGEST, lambda: operator.log
             )
             ends, threads = time.monotonic() + WATCHED, 9
             took: list[float] = []
@@ -128,7 +133,9 @@ async def test_the_other_clusters_go_on_and_each_pass_ends(
             while time.monotonic() < ends:
                 threads += 1
                 took.append(await asyncio.to_thread(reacts, api_server, namespace, threads, operator))
-                ages.append(await asyncio.to_thread(operator.figure, "spindle_reconcile_age_seconds", mine))
+                seen = await asyncio.to_thread(age)
+                assert seen is not None
+                ages.append(seen)
                 assert (await asyncio.to_thread(operator.get, "/healthz"))[0] == 200
                 await asyncio.sleep(1)
         print(
