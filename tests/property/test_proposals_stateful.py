@@ -16,7 +16,8 @@ from hypothesis.stateful import initialize, rule
 from spindle.api import names
 from spindle.model.times import stamp
 from spindle.moves.journal import Journal, parse
-from spindle.proposals.proposal import NEXT, REASON, ProposalPhase
+from spindle.proposals.lifecycle import TRANSITIONS
+from spindle.proposals.proposal import REASON, ProposalPhase
 from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, bounds
@@ -239,9 +240,10 @@ def _reachable(before: ProposalPhase, after: ProposalPhase) -> bool:
     """Several passes may lie between two looks."""
     seen, todo = {before}, [before]
     while todo:
-        for phase in NEXT[todo.pop()] - seen:
-            seen.add(phase)
-            todo.append(phase)
+        phase = todo.pop()
+        for target in {row.target for row in TRANSITIONS if phase in row.sources} - seen:
+            seen.add(target)
+            todo.append(target)
     return after in seen
 
 

@@ -13,9 +13,9 @@ from spindle.api.engine import Window
 from spindle.api.policy import Rebalance
 from spindle.proposals.approval import approval, seconds_needed
 from spindle.proposals.duration import allowed, carried_out, too_long
-from spindle.proposals.lifecycle import ProposalFacts, ProposalProblem, next_step
+from spindle.proposals.lifecycle import TRANSITIONS, TRIGGERS, ProposalFacts, ProposalProblem, next_step
 from spindle.proposals.move_states import read_move_states
-from spindle.proposals.proposal import NEXT, ProposalPhase, read_proposal
+from spindle.proposals.proposal import ProposalPhase, read_proposal
 from spindle.proposals.windows import WindowState, window_state
 from tests.unit.proposal_samples import D0, D1, HASH, in_journal, move, rebalance
 
@@ -228,7 +228,6 @@ def test_each_step_of_the_life(facts: ProposalFacts, phase: str, reason: str) ->
 
     assert (found.phase, found.reason) == (phase, reason)
     assert found.message
-    assert found.phase is facts.phase or found.phase in NEXT[facts.phase]
 
 
 @pytest.mark.parametrize("phase", [each for each in ProposalPhase if each.over])
@@ -423,3 +422,15 @@ def test_an_object_that_is_not_understood_says_where() -> None:
         next_step(replace(ProposalFacts(phase=ProposalPhase.PROPOSED), problem=found.problem)).phase
         is ProposalPhase.FAILED
     )
+
+
+def test_the_table_uses_every_trigger_and_only_finished_phases_have_no_row() -> None:
+    after = {
+        phase: {row.target for row in TRANSITIONS if phase in row.sources} - {phase}
+        for phase in ProposalPhase
+    }
+
+    assert {row.trigger for row in TRANSITIONS} == set(TRIGGERS)
+    assert all((not after[phase]) == phase.over for phase in ProposalPhase)
+    assert after[ProposalPhase.EXECUTING] == {ProposalPhase.DONE, ProposalPhase.STOPPED, ProposalPhase.FAILED}
+    assert set(ProposalPhase) == {ProposalPhase.PROPOSED}.union(*after.values())

@@ -1,8 +1,9 @@
-"""The phases of a proposal: a function from the facts to its next phase, with the reason.
+"""The phases of a proposal as a table: from which phase, on what, to which phase, and what is then said.
 
-All changes of a proposal's phase are decided here. The execution calls it first in each pass.
+All changes of a proposal's phase are decided here. The execution calls `next_step` first in each pass.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -100,122 +101,23 @@ class ProposalStep:
     unblocked_by: str = ""
 
 
-def next_step(facts: ProposalFacts) -> ProposalStep:
-    """The next phase of a proposal, at most one step from its current one."""
-    if facts.phase.over:
-        return ProposalStep(facts.phase, str(facts.phase), "")
-    if facts.problem:
-        return ProposalStep(
-            ProposalPhase.FAILED, "InvalidProposal", f"It cannot be executed: {facts.problem}."
-        )
-    if facts.phase is ProposalPhase.EXECUTING:
-        return _executing(facts)
-    return _before(facts)
+def _finished(facts: ProposalFacts) -> bool:
+    return not facts.left and not facts.leading
 
 
-def _before(facts: ProposalFacts) -> ProposalStep:
-    """A proposal that has not started."""
-    if facts.stop:
-        return ProposalStep(ProposalPhase.STOPPED, "StoppedByUser", "It was stopped before it started.")
-    if facts.newer is not None:
-        return ProposalStep(
-            ProposalPhase.SUPERSEDED,
-            "Superseded",
-            f"{facts.newer} is newer and was planned on the present state.",
-        )
-    if facts.expired:
-        late = (
-            "It was approved too late: it had expired."
-            if facts.approved_by
-            else "Nobody approved it in time."
-        )
-        return ProposalStep(ProposalPhase.EXPIRED, "Expired", f"{late} Its input may be outdated.")
-    if facts.approved_by is None:
-        text = facts.not_by_rule or "Approve it: set spec.approved to the value of spec.inputHash."
-        return ProposalStep(ProposalPhase.PROPOSED, "ApprovalRequired", text)
-    return _approved(facts)
+def _obstacle(facts: ProposalFacts) -> ProposalProblem:
+    return facts.obstacle or ProposalProblem("", "", "")
 
 
-def _approved(facts: ProposalFacts) -> ProposalStep:
-    """An approved proposal, which starts now or waits. Its moves start when its start is recorded."""
-    if facts.executing is not None:
-        return ProposalStep(
-            ProposalPhase.APPROVED,
-            "AnotherProposalExecuting",
-            f"{facts.executing} is executing and is finished first.",
-            "Wait until it is finished, or stop it.",
-        )
-    if facts.obstacle is not None:
-        return ProposalStep(
-            ProposalPhase.APPROVED, facts.obstacle.reason, facts.obstacle.message, facts.obstacle.unblocked_by
-        )
-    if not facts.window.open:
-        return ProposalStep(
-            ProposalPhase.APPROVED,
-            "MaintenanceWindowClosed",
-            _closed(facts.window),
-            "Wait until a maintenance window opens.",
-        )
-    return ProposalStep(ProposalPhase.EXECUTING, "Executing", "It is executing.")
+def _expired(facts: ProposalFacts) -> str:
+    late = "It was approved too late: it had expired." if facts.approved_by else "Nobody approved it in time."
+    return f"{late} Its input may be outdated."
 
 
-def _executing(facts: ProposalFacts) -> ProposalStep:
-    if facts.stop:
-        return ProposalStep(ProposalPhase.STOPPED, "StoppedByUser", f"A user stopped it. {_sum(facts)}")
-    if facts.began_by == PERSON and facts.approved_by is None:
-        return ProposalStep(
-            ProposalPhase.STOPPED,
-            "ApprovalWithdrawn",
-            f"spec.approved was removed while it was executing. {_sum(facts)}",
-        )
-    if not facts.left and not facts.leading:
-        if facts.dropped and not facts.done:
-            return ProposalStep(
-                ProposalPhase.FAILED, "NoMovesLeft", f"None of its moves is valid any more. {_sum(facts)}"
-            )
-        kept = (
-            f" {counted(facts.unled, 'partition')} kept another leader than planned." if facts.unled else ""
-        )
-        return ProposalStep(ProposalPhase.DONE, "Done", _sum(facts) + kept)
-    if facts.obstacle is not None and not facts.obstacle.lasts and facts.troubled < TRANSIENT_SECONDS:
-        return ProposalStep(
-            ProposalPhase.EXECUTING,
-            facts.obstacle.reason,
-            f"{facts.obstacle.message} Moves in progress continue, no new move starts. {_sum(facts)}",
-            f"{facts.obstacle.unblocked_by} Spindle stops the proposal after half an hour.",
-        )
-    if facts.obstacle is not None:
-        return ProposalStep(
-            ProposalPhase.STOPPED,
-            facts.obstacle.reason,
-            f"{facts.obstacle.message} A later run plans again what is still needed. {_sum(facts)}",
-        )
-    if facts.too_long and facts.waiting:
-        return _time_over(facts)
-    if not facts.window.open:
-        return ProposalStep(
-            ProposalPhase.EXECUTING,
-            "MaintenanceWindowClosed",
-            f"{_closed(facts.window)} {_sum(facts)}",
-            "Wait until a maintenance window opens.",
-        )
-    return ProposalStep(ProposalPhase.EXECUTING, "Executing", _sum(facts))
-
-
-def _time_over(facts: ProposalFacts) -> ProposalStep:
-    """A proposal that exceeded its time limit. Running moves finish, as when a window closes: cancelling them would waste the copied data."""
-    if facts.moving:
-        return ProposalStep(
-            ProposalPhase.EXECUTING,
-            "MaxDurationExceeded",
-            f"{facts.too_long} Moves in progress continue, no new move starts. {_sum(facts)}",
-            "Nothing to do: Spindle stops the proposal when the moves in progress are finished. To continue it, raise maxDurationMinutes.",
-        )
-    return ProposalStep(
-        ProposalPhase.STOPPED,
-        "MaxDurationExceeded",
-        f"{facts.too_long} A later run plans again what is still needed. {_sum(facts)}",
-    )
+def _other_leaders(facts: ProposalFacts) -> str:
+    if not facts.unled:
+        return ""
+    return f" {counted(facts.unled, 'partition')} kept another leader than planned."
 
 
 def _closed(window: WindowState) -> str:
@@ -233,3 +135,187 @@ def _sum(facts: ProposalFacts) -> str:
     if facts.leading:
         parts.append(f"{counted(facts.leading, 'partition')} not yet led as planned")
     return f"{', '.join(parts)}."
+
+
+Test = Callable[[ProposalFacts], bool]
+Text = str | Callable[[ProposalFacts], str]
+
+# The conditions of transitions, by name.
+TRIGGERS: Final[Mapping[str, Test]] = {
+    "invalid": lambda f: bool(f.problem),
+    "stopped by a user": lambda f: f.stop,
+    "newer proposal": lambda f: f.newer is not None,
+    "expired": lambda f: f.expired,
+    "not approved": lambda f: f.approved_by is None,
+    "approval withdrawn": lambda f: f.began_by == PERSON and f.approved_by is None,
+    "another one executing": lambda f: f.executing is not None,
+    "all moves dropped": lambda f: _finished(f) and f.dropped > 0 and not f.done,
+    "finished": _finished,
+    "something has precedence": lambda f: f.obstacle is not None,
+    "something has precedence for now": lambda f: (
+        f.obstacle is not None and not f.obstacle.lasts and f.troubled < TRANSIENT_SECONDS
+    ),
+    "time over, moves in progress": lambda f: bool(f.too_long) and f.waiting > 0 and f.moving > 0,
+    "time over": lambda f: bool(f.too_long) and f.waiting > 0,
+    "window closed": lambda f: not f.window.open,
+    "otherwise": lambda _: True,
+}
+
+
+@dataclass(frozen=True)
+class ProposalTransition:
+    """One row of the table.
+
+    Attributes:
+        target: the next phase; one of the sources if the proposal waits.
+        reason: CamelCase.
+        message: a sentence.
+        unblocked_by: what resolves the wait; empty if it does not wait.
+    """
+
+    sources: tuple[ProposalPhase, ...]
+    trigger: str
+    target: ProposalPhase
+    reason: Text
+    message: Text
+    unblocked_by: Text = ""
+
+
+_P: Final = ProposalPhase
+_BEFORE: Final = (_P.PROPOSED, _P.APPROVED)
+_RUNNING: Final = (_P.EXECUTING,)
+_OPENS: Final = "Wait until a maintenance window opens."
+
+# The first row that applies to the current phase counts.
+TRANSITIONS: Final[tuple[ProposalTransition, ...]] = (
+    ProposalTransition(
+        (*_BEFORE, *_RUNNING),
+        "invalid",
+        _P.FAILED,
+        "InvalidProposal",
+        lambda f: f"It cannot be executed: {f.problem}.",
+    ),
+    ProposalTransition(
+        _BEFORE, "stopped by a user", _P.STOPPED, "StoppedByUser", "It was stopped before it started."
+    ),
+    ProposalTransition(
+        _BEFORE,
+        "newer proposal",
+        _P.SUPERSEDED,
+        "Superseded",
+        lambda f: f"{f.newer} is newer and was planned on the present state.",
+    ),
+    ProposalTransition(_BEFORE, "expired", _P.EXPIRED, "Expired", _expired),
+    ProposalTransition(
+        _BEFORE,
+        "not approved",
+        _P.PROPOSED,
+        "ApprovalRequired",
+        lambda f: f.not_by_rule or "Approve it: set spec.approved to the value of spec.inputHash.",
+    ),
+    ProposalTransition(
+        _BEFORE,
+        "another one executing",
+        _P.APPROVED,
+        "AnotherProposalExecuting",
+        lambda f: f"{f.executing} is executing and is finished first.",
+        "Wait until it is finished, or stop it.",
+    ),
+    ProposalTransition(
+        _BEFORE,
+        "something has precedence",
+        _P.APPROVED,
+        lambda f: _obstacle(f).reason,
+        lambda f: _obstacle(f).message,
+        lambda f: _obstacle(f).unblocked_by,
+    ),
+    ProposalTransition(
+        _BEFORE,
+        "window closed",
+        _P.APPROVED,
+        "MaintenanceWindowClosed",
+        lambda f: _closed(f.window),
+        _OPENS,
+    ),
+    # Its moves start when its start is recorded.
+    ProposalTransition(_BEFORE, "otherwise", _P.EXECUTING, "Executing", "It is executing."),
+    ProposalTransition(
+        _RUNNING,
+        "stopped by a user",
+        _P.STOPPED,
+        "StoppedByUser",
+        lambda f: f"A user stopped it. {_sum(f)}",
+    ),
+    ProposalTransition(
+        _RUNNING,
+        "approval withdrawn",
+        _P.STOPPED,
+        "ApprovalWithdrawn",
+        lambda f: f"spec.approved was removed while it was executing. {_sum(f)}",
+    ),
+    ProposalTransition(
+        _RUNNING,
+        "all moves dropped",
+        _P.FAILED,
+        "NoMovesLeft",
+        lambda f: f"None of its moves is valid any more. {_sum(f)}",
+    ),
+    ProposalTransition(_RUNNING, "finished", _P.DONE, "Done", lambda f: f"{_sum(f)}{_other_leaders(f)}"),
+    ProposalTransition(
+        _RUNNING,
+        "something has precedence for now",
+        _P.EXECUTING,
+        lambda f: _obstacle(f).reason,
+        lambda f: f"{_obstacle(f).message} Moves in progress continue, no new move starts. {_sum(f)}",
+        lambda f: f"{_obstacle(f).unblocked_by} Spindle stops the proposal after half an hour.",
+    ),
+    ProposalTransition(
+        _RUNNING,
+        "something has precedence",
+        _P.STOPPED,
+        lambda f: _obstacle(f).reason,
+        lambda f: f"{_obstacle(f).message} A later run plans again what is still needed. {_sum(f)}",
+    ),
+    # Running moves finish, as when a window closes: cancelling them would waste the copied data.
+    ProposalTransition(
+        _RUNNING,
+        "time over, moves in progress",
+        _P.EXECUTING,
+        "MaxDurationExceeded",
+        lambda f: f"{f.too_long} Moves in progress continue, no new move starts. {_sum(f)}",
+        "Nothing to do: Spindle stops the proposal when the moves in progress are finished. To continue it, raise maxDurationMinutes.",
+    ),
+    ProposalTransition(
+        _RUNNING,
+        "time over",
+        _P.STOPPED,
+        "MaxDurationExceeded",
+        lambda f: f"{f.too_long} A later run plans again what is still needed. {_sum(f)}",
+    ),
+    ProposalTransition(
+        _RUNNING,
+        "window closed",
+        _P.EXECUTING,
+        "MaintenanceWindowClosed",
+        lambda f: f"{_closed(f.window)} {_sum(f)}",
+        _OPENS,
+    ),
+    ProposalTransition(_RUNNING, "otherwise", _P.EXECUTING, "Executing", _sum),
+)
+
+
+def next_step(facts: ProposalFacts) -> ProposalStep:
+    """The next phase of a proposal, at most one step from its current one."""
+    for row in TRANSITIONS:
+        if facts.phase in row.sources and TRIGGERS[row.trigger](facts):
+            return ProposalStep(
+                row.target,
+                _text(row.reason, facts),
+                _text(row.message, facts),
+                _text(row.unblocked_by, facts),
+            )
+    return ProposalStep(facts.phase, str(facts.phase), "")  # it is finished
+
+
+def _text(text: Text, facts: ProposalFacts) -> str:
+    return text if isinstance(text, str) else text(facts)

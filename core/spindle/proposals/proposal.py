@@ -33,33 +33,6 @@ class ProposalPhase(StrEnum):
         return self not in (ProposalPhase.PROPOSED, ProposalPhase.APPROVED, ProposalPhase.EXECUTING)
 
 
-# The permitted transitions.
-NEXT: Final[Mapping[ProposalPhase, frozenset[ProposalPhase]]] = {
-    ProposalPhase.PROPOSED: frozenset(
-        (
-            ProposalPhase.APPROVED,
-            ProposalPhase.EXECUTING,
-            ProposalPhase.STOPPED,
-            ProposalPhase.EXPIRED,
-            ProposalPhase.SUPERSEDED,
-            ProposalPhase.FAILED,
-        )
-    ),
-    ProposalPhase.APPROVED: frozenset(
-        (
-            ProposalPhase.PROPOSED,
-            ProposalPhase.EXECUTING,
-            ProposalPhase.STOPPED,
-            ProposalPhase.EXPIRED,
-            ProposalPhase.SUPERSEDED,
-            ProposalPhase.FAILED,
-        )
-    ),
-    ProposalPhase.EXECUTING: frozenset((ProposalPhase.DONE, ProposalPhase.STOPPED, ProposalPhase.FAILED)),
-    **{phase: frozenset() for phase in ProposalPhase if phase.over},
-}
-
-
 @dataclass(frozen=True)
 class Proposal:
     """One KafkaRebalance in its current state.
