@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from spindle.config.server_properties import render
 from spindle.model.agent_access import Request
 from spindle.model.snapshot import Certificate
 
@@ -151,7 +152,7 @@ def client_properties(data: Mapping[str, bytes], bootstrap: str) -> bytes:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": data["ca.crt"].decode(),
     }
-    return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items()).encode("ascii")
+    return render(properties).encode("ascii")
 
 
 def authority_problem(authority: Pem, now: dt.datetime | None = None) -> str:
@@ -404,14 +405,3 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def _fingerprint(certificate: x509.Certificate) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex()
-
-
-def _escaped(value: str) -> str:
-    """A value escaped for ``java.util.Properties``: backslashes, line ends, leading blanks, non-ASCII characters."""
-    text = value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
-    if text.startswith(" "):
-        text = f"\\{text}"
-    # Properties are UTF-16 units in ISO 8859-1.
-    units = text.encode("utf-16-be")
-    pairs = (int.from_bytes(units[i : i + 2]) for i in range(0, len(units), 2))
-    return "".join(chr(unit) if 0x20 <= unit < 0x7F else f"\\u{unit:04x}" for unit in pairs)

@@ -152,9 +152,9 @@ class Node:
             static_quorum=self.static_quorum,
         )
         properties = (
-            server_properties.controller_properties(node)
+            server_properties.render(server_properties.controller_settings(node))
             if self.controller
-            else server_properties.broker_properties(node, rack=self.rack)
+            else server_properties.render(server_properties.broker_settings(node, rack=self.rack))
         )
         inputs = NodeInputs(node_id=self.node_id, server_properties=properties, disks=self.disk_inputs())
         data = node_config_map(self.cluster, inputs, self.voters)["data"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from spindle.config.server_properties import broker_properties, controller_properties, node_config
+from spindle.config.server_properties import broker_settings, controller_settings, node_config, render
 from spindle.manifests.claim_pods import claim_pod
 from spindle.manifests.config_maps import node_config_map
 from spindle.manifests.pods import broker_pod, controller_pod
@@ -25,8 +25,8 @@ DISKS = tuple(
 )
 BROKER = NodeInputs(
     node_id=0,
-    server_properties=broker_properties(
-        node_config("demo", "x", 0, controllers=(9000,), brokers=3), rack="a"
+    server_properties=render(
+        broker_settings(node_config("demo", "x", 0, controllers=(9000,), brokers=3), rack="a")
     ),
     disks=DISKS,
     zone=Zone(topology_key="topology.kubernetes.io/zone", value="a"),
@@ -34,7 +34,9 @@ BROKER = NodeInputs(
 )
 CONTROLLER = NodeInputs(
     node_id=9000,
-    server_properties=controller_properties(node_config("demo", "x", 9000, controllers=(9000,), brokers=3)),
+    server_properties=render(
+        controller_settings(node_config("demo", "x", 9000, controllers=(9000,), brokers=3))
+    ),
     disks=(DiskInputs(name="metadata", claim="data-metadata-demo-9000", directory_id="m"),),
     resources={"limits": {"cpu": "1", "memory": "1Gi"}},
 )

@@ -12,6 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spindle.config.server_properties import render
 from spindle_operator import ca
 
 HOST = "demo-broker-0.demo-brokers.kafka.svc"
@@ -180,7 +181,7 @@ def read_properties(text: str) -> dict[str, str]:
             lambda m: (
                 chr(int(m[1][1:], 16))
                 if len(m[1]) == 5
-                else {"n": "\n", "r": "\r", "t": "\t"}.get(m[1], m[1])
+                else {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}.get(m[1], m[1])
             ),
             value.lstrip(" \t"),
         )
@@ -203,4 +204,4 @@ def test_client_properties_hold_all_that_a_client_needs(secret: dict[str, bytes]
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_value_is_read_back(value: str) -> None:
-    assert read_properties(f"key={ca._escaped(value)}\n") == {"key": value}
+    assert read_properties(render({"key": value})) == {"key": value}

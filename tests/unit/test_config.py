@@ -4,8 +4,8 @@ import pytest
 
 from spindle.config.server_properties import (
     NodeConfig,
-    broker_properties,
-    controller_properties,
+    broker_settings,
+    controller_settings,
     heap_bytes,
     node_config,
     render,
@@ -23,7 +23,7 @@ def properties(text: str) -> dict[str, str]:
 
 
 def test_broker() -> None:
-    text = broker_properties(NODE, rack="zone-a")
+    text = render(broker_settings(NODE, rack="zone-a"))
     found = properties(text)
     assert text == "".join(sorted(text.splitlines(keepends=True)))
     assert found["process.roles"] == "broker"
@@ -40,11 +40,11 @@ def test_broker() -> None:
 
 
 def test_broker_without_a_rack() -> None:
-    assert "broker.rack" not in properties(broker_properties(NODE, rack=None))
+    assert "broker.rack" not in properties(render(broker_settings(NODE, rack=None)))
 
 
 def test_controller() -> None:
-    found = properties(controller_properties(replace(NODE, node_id=9001, host="c1.example")))
+    found = properties(render(controller_settings(replace(NODE, node_id=9001, host="c1.example"))))
     assert found["process.roles"] == "controller"
     assert found["listeners"] == "CONTROLLER://:9090"
     assert found["advertised.listeners"] == "CONTROLLER://c1.example:9090"
@@ -55,7 +55,7 @@ def test_controller() -> None:
     ("brokers", "copies", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (9, "3", "2")]
 )
 def test_defaults_follow_the_number_of_brokers(brokers: int, copies: str, in_sync: str) -> None:
-    found = properties(broker_properties(replace(NODE, brokers=brokers), rack=None))
+    found = properties(render(broker_settings(replace(NODE, brokers=brokers), rack=None)))
     assert found["default.replication.factor"] == copies
     assert found["offsets.topic.replication.factor"] == copies
     assert found["min.insync.replicas"] == in_sync
@@ -72,26 +72,26 @@ def test_pool_wins_over_cluster_wins_over_defaults_and_what_is_ours_wins_over_al
         },
         pool_config={"num.io.threads": "16"},
     )
-    found = properties(broker_properties(node, rack=None))
+    found = properties(render(broker_settings(node, rack=None)))
     assert (found["min.insync.replicas"], found["num.io.threads"]) == ("1", "16")
     assert (found["node.id"], found["super.users"]) == ("0", SUPER_USERS)
 
 
 def test_throttled_copies_pause_shortly_unless_the_user_has_a_wish() -> None:
     key = "replica.fetch.backoff.ms"
-    assert properties(broker_properties(NODE, rack=None))[key] == "200"
-    assert properties(broker_properties(replace(NODE, config={key: "700"}), rack=None))[key] == "700"
-    assert key not in properties(controller_properties(NODE))
+    assert properties(render(broker_settings(NODE, rack=None)))[key] == "200"
+    assert properties(render(broker_settings(replace(NODE, config={key: "700"}), rack=None)))[key] == "700"
+    assert key not in properties(render(controller_settings(NODE)))
 
 
 def test_small_heap_gets_a_small_cleaner_buffer_unless_the_user_has_a_wish() -> None:
     key = "log.cleaner.dedupe.buffer.size"
-    assert key not in properties(broker_properties(NODE, rack=None))
-    assert key not in properties(broker_properties(replace(NODE, heap="1g"), rack=None))
-    assert properties(broker_properties(replace(NODE, heap="256m"), rack=None))[key] == str(16 * 2**20)
-    assert properties(broker_properties(replace(NODE, heap="16m"), rack=None))[key] == str(2 * 2**20)
+    assert key not in properties(render(broker_settings(NODE, rack=None)))
+    assert key not in properties(render(broker_settings(replace(NODE, heap="1g"), rack=None)))
+    assert properties(render(broker_settings(replace(NODE, heap="256m"), rack=None)))[key] == str(16 * 2**20)
+    assert properties(render(broker_settings(replace(NODE, heap="16m"), rack=None)))[key] == str(2 * 2**20)
     request = replace(NODE, heap="256m", pool_config={key: "5000000"})
-    assert properties(broker_properties(request, rack=None))[key] == "5000000"
+    assert properties(render(broker_settings(request, rack=None)))[key] == "5000000"
 
 
 @pytest.mark.parametrize(

@@ -67,15 +67,15 @@ def test_each_disk_is_mounted_below_an_empty_dir_in_every_container() -> None:
     assert "emptyDir" in volumes(pod)["metadata"]
     for container in containers(pod).values():
         mounted = paths(container)
-        assert mounted.index(names.DISKS_ROOT) < mounted.index(names.mount_path("disk0"))
-        assert names.mount_path("disk1") in mounted
+        assert mounted.index(names.DISKS_ROOT) < mounted.index(f"{names.DISKS_ROOT}/disk0")
+        assert f"{names.DISKS_ROOT}/disk1" in mounted
         assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes(pod))
 
 
 def test_placeholder_has_no_volume() -> None:
     pod = broker_pod(CLUSTER, replace(BROKER, disks=(DISKS[0], replace(DISKS[1], mode=PLACEHOLDER))))
     assert "disk-disk1" not in volumes(pod)
-    assert all(names.mount_path("disk1") not in paths(container) for container in containers(pod).values())
+    assert all(f"{names.DISKS_ROOT}/disk1" not in paths(container) for container in containers(pod).values())
     assert len(json.loads(pod["metadata"]["annotations"][names.ANN_DISKS])) == 2
 
 

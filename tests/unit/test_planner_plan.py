@@ -81,7 +81,9 @@ def test_a_dead_dir_is_left_for_other_brokers_only() -> None:
 
 def test_dead_before_draining_before_the_rest() -> None:
     s = aged(Shape(brokers=12, dirs=4, racks=3, replicas=900, event="dead-dir", seed=3))
-    s = s.with_states({int(np.flatnonzero(s.dir_state == DirState.ONLINE)[5]): DirState.DRAINING})
+    states = s.dir_state.copy()
+    states[np.flatnonzero(states == DirState.ONLINE)[5]] = DirState.DRAINING
+    s = replace(s, dir_state=states)
     found = judged(s)
     kinds = [min(int(x), MoveReason.RACK) for x in found.reason]
     assert kinds == sorted(kinds)

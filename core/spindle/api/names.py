@@ -316,11 +316,6 @@ def node_host(cluster: str, namespace: str, node_id: int) -> str:
     return f"{pod_name(cluster, node_id)}.{service}.{namespace}.svc"
 
 
-def mount_path(disk: str) -> str:
-    """Mount point of a disk in its broker's pod."""
-    return f"{DISKS_ROOT}/{disk}"
-
-
 def log_dir(disk: str) -> str:
     """The Kafka log dir on a disk, as Kafka's ``log.dirs`` and DescribeLogDirs name it."""
     return f"{DISKS_ROOT}/{disk}/{LOG_SUBDIR}"

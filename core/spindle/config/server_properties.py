@@ -98,13 +98,8 @@ def _hosts(cluster: str, namespace: str, controllers: tuple[int, ...]) -> Mappin
     return MappingProxyType({i: names.node_host(cluster, namespace, i) for i in sorted(controllers)})
 
 
-def broker_properties(node: NodeConfig, *, rack: str | None) -> str:
-    """A broker's ``server.properties`` without ``log.dirs``."""
-    return render(broker_settings(node, rack=rack))
-
-
 def broker_settings(node: NodeConfig, *, rack: str | None) -> dict[str, str]:
-    """The properties of `broker_config` as a mapping."""
+    """A broker's ``server.properties`` without ``log.dirs``."""
     listeners = node.listeners
     listening = {names.LISTENER_REPLICATION: names.PORT_REPLICATION, names.LISTENER_CLIENT: names.PORT_CLIENT}
     own = [f"{listener}://{node.host}:{port}" for listener, port in listening.items()]
@@ -126,13 +121,8 @@ def broker_settings(node: NodeConfig, *, rack: str | None) -> dict[str, str]:
     return {**_defaults(node), **_PACE, **node.config, **node.pool_config, **owned}
 
 
-def controller_properties(node: NodeConfig) -> str:
-    """A controller's ``server.properties`` without ``log.dirs``."""
-    return render(controller_settings(node))
-
-
 def controller_settings(node: NodeConfig) -> dict[str, str]:
-    """The properties of `controller_config` as a mapping.
+    """A controller's ``server.properties`` without ``log.dirs``.
 
     It includes the cluster's defaults: the controllers assign the replication factor of a new topic, and use min.insync.replicas.
     """

@@ -5,7 +5,7 @@ executed.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -231,10 +231,6 @@ class Journal:
         """Whether it contains anything that is still to be done or restored."""
         return bool(self.moves or self.dropped or self.settings or self.leadership)
 
-    def move_of(self, topic: str, partition: int) -> Move | None:
-        """The recorded move of a partition; None for none."""
-        return next((move for move in self.moves if move.key == (topic, partition)), None)
-
     def dropped_on(self, broker: int) -> tuple[DroppedReplica, ...]:
         """Dropped replicas that will be restored on a broker."""
         return tuple(entry for entry in self.dropped if entry.broker == broker)
@@ -388,8 +384,3 @@ class _Words:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)
-
-
-def by_partition(moves: Iterable[Move]) -> dict[tuple[str, int], Move]:
-    """Index by (topic, partition)."""
-    return {move.key: move for move in moves}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spindle.planner.snapshot import BoolArray, DirState, FloatArray, IntArray, PlannerSnapshot
+from spindle.planner.snapshot import BoolArray, DirState, FloatArray, PlannerSnapshot
 
 # The planner uses slightly narrower bands, so that rounding errors of a checker do not put a dir out of its band.
 _INSIDE = 1e-7
@@ -145,10 +145,6 @@ class PlanningProblem:
     def per_broker(self, used: FloatArray) -> FloatArray:
         """Sum over the dirs of each broker, float64[B]."""
         return np.bincount(self.snapshot.dir_broker, used, len(self.snapshot.broker)).astype(np.float64)
-
-    def must_leave(self) -> IntArray:
-        """Replicas on dirs that must be emptied, ascending."""
-        return np.flatnonzero(~self.usable[self.snapshot.dir])
 
 
 def build_problem(snapshot: PlannerSnapshot, goals: Goals) -> PlanningProblem:

@@ -163,13 +163,6 @@ class PlannerSnapshot:
             frozen=self.frozen[rows],
         )  # fmt: skip
 
-    def with_states(self, states: Mapping[int, DirState]) -> "PlannerSnapshot":
-        """The snapshot with the states of some dirs (by row) replaced."""
-        changed = self.dir_state.copy()
-        for d, state in states.items():
-            changed[d] = state
-        return replace(self, dir_state=changed)
-
 
 def build(
     brokers: Mapping[str, Any],
