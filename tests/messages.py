@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT = Path(__file__).resolve().parents[1]
-_CODE: Final = ("core", "operator", "agent", "rebalance", "cli")
+_CODE: Final = ("core", "shared", "operator", "agent", "rebalance", "cli")
 # Prose for the reference pages, which no event and no status shows.
 _PROSE: Final = ("core/spindle/reasons", "core/spindle/api")
 _MOST: Final = 64  # variants of one message, by the conditional parts that it has

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = ("core", "operator", "agent", "rebalance", "cli", "tools", "tests", "e2e", "bench")
+CODE = ("core", "shared", "operator", "agent", "rebalance", "cli", "tools", "tests", "e2e", "bench")
 
 
 LAST_OUTPUT = 5.0  # seconds in which the last lines of a stage must arrive

@@ -4,7 +4,8 @@ import time
 from typing import Any, Final
 
 from spindle.disks.findings import ProbeSettings
-from spindle_agent.kube import ApiError, Kube
+from spindle_agent.kube import Kube
+from spindle_shared.api_answers import ApiError
 
 _FRESH: Final = 60.0
 

@@ -10,7 +10,8 @@ from typing import Final
 
 from spindle.api import names
 from spindle_agent.backoff import Backoff
-from spindle_agent.kube import ApiError, Kube
+from spindle_agent.kube import Kube
+from spindle_shared.api_answers import ApiError
 
 log = logging.getLogger(__name__)
 

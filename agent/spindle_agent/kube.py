@@ -15,6 +15,7 @@ from urllib.parse import quote
 import aiohttp
 
 from spindle.api import names
+from spindle_shared.api_answers import ApiError, Json, no_answer, read_answer
 
 log = logging.getLogger(__name__)
 
@@ -27,22 +28,6 @@ _TOKEN_AGE: Final = (
     60.0  # seconds after which the token is reread; the kubelet renews it long before it expires
 )
 _LARGEST_EVENT: Final = 4 * 2**20
-
-Json = dict[str, Any]
-
-
-class ApiError(Exception):
-    """The API server refused, or could not be reached.
-
-    Attributes:
-        status: HTTP status; 0 without a response.
-        reason: Kubernetes' CamelCase reason, or the exception's name.
-    """
-
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(f"{reason or status}: {message}")
-        self.status = status
-        self.reason = reason
 
 
 class Token:
@@ -114,9 +99,7 @@ class Kube:
                     if line.strip():
                         yield _event(line)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise ApiError(
-                0, type(error).__name__, str(error) or "the watch received nothing for too long"
-            ) from error
+            raise no_answer(error, "the watch received nothing for too long") from error
 
     async def apply_status(self, namespace: str, name: str, observed: Mapping[str, Any]) -> Json:
         """Server-side apply of ``status.observed`` of one KafkaBroker."""
@@ -191,9 +174,7 @@ class Kube:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, aiohttp.ClientSSLError):
                 await self.close()  # the next request rereads the CA certificate
-            raise ApiError(
-                0, type(error).__name__, str(error) or "no response from the API server"
-            ) from error
+            raise no_answer(error) from error
 
     def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": names.FIELD_MANAGER_AGENT}
@@ -202,19 +183,9 @@ class Kube:
         return headers
 
     def _answer(self, status: int, phrase: str, raw: bytes) -> Json:
-        """Body of a successful response, else ApiError. A proxy in between may answer with something other than JSON."""
-        try:
-            body = json.loads(raw) if raw else {}
-        except ValueError:
-            body = {}
-        if not isinstance(body, dict):
-            body = {}
-        if status < 400:
-            return body
         if status == 401:
             self._token.expire()
-        message = str(body.get("message") or raw[:200].decode("utf-8", "replace"))
-        raise ApiError(status, str(body.get("reason") or phrase), message)
+        return read_answer(status, phrase, raw)
 
     def _connection(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -18,12 +18,15 @@ def main() -> None:
     import asyncio  # noqa: PLC0415
     import logging  # noqa: PLC0415
 
-    from spindle_agent import logs, service  # noqa: PLC0415
+    from spindle_agent import service  # noqa: PLC0415
     from spindle_agent.broker import keys  # noqa: PLC0415
     from spindle_agent.options import parse  # noqa: PLC0415
+    from spindle_shared import logs  # noqa: PLC0415
 
     options = parse(sys.argv[1:])
-    logs.set_up(as_json=options.json_logs)
+    # Kafka errors are raised and logged by the agent; aiohttp's server logs a traceback for each malformed request.
+    quiet = {"kafka": logging.CRITICAL, "aiohttp.server": logging.CRITICAL}
+    logs.set_up(as_json=options.json_logs, quiet=quiet)
     roots = ", ".join(options.roots) or "no folder (only Kafka's reports are used)"
     logging.getLogger(__name__).info("node %s, disks below %s", options.node, roots)
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from spindle.moves.rate_control import Pressure, pressure
 from spindle_agent.backoff import Backoff
-from spindle_agent.kube import ApiError, Kube
+from spindle_agent.kube import Kube
 from spindle_agent.tasks import Tasks
+from spindle_shared.api_answers import ApiError
 
 log = logging.getLogger(__name__)
 

@@ -6,6 +6,8 @@ import signal
 import time
 from typing import Final
 
+from prometheus_client import generate_latest
+
 from spindle_agent import metrics
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keys import AgentKey
@@ -19,9 +21,9 @@ from spindle_agent.probing.messages import Probed, Report
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
 from spindle_agent.scrub.scrubs import Scrubs
-from spindle_agent.server import application, serve
 from spindle_agent.tasks import Tasks
 from spindle_agent.watch import Brokers
+from spindle_shared.pages import pages, serve
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +74,10 @@ async def run(options: Options, fork_server: ForkServer, key: AgentKey) -> int:
         age = time.monotonic() - node.ticked_at
         return f"the event loop has been blocked for {age:.0f} s" if age > _STUCK else None
 
-    async with serve(application(problem, lambda: brokers.known), options.port):
+    async def measured() -> bytes:
+        return generate_latest()
+
+    async with serve(pages(problem, lambda: brokers.known, measured), options.port):
         for name, part in (
             ("watch", brokers.run()),
             ("clock", node.run()),

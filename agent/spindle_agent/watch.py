@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from spindle_agent.backoff import Backoff
-from spindle_agent.kube import ApiError, Json, Kube
+from spindle_agent.kube import Kube
+from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ _SPINDLE_DOCKERFILE: Final = Path("operator") / "Dockerfile"  # relative to the 
 # Inputs of Spindle's image, relative to the checkout.
 _SPINDLE_SOURCES: Final = (
     *("pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
-    *("core", "operator", "agent", "cli"),
+    *("core", "shared", "operator", "agent", "cli"),
 )
 _REBALANCE_DOCKERFILE: Final = CHECKOUT / "rebalance" / "Dockerfile"
 _MOST_LAYERS: Final = 600  # in buildah's store; a change of code adds about five

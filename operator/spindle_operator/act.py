@@ -47,8 +47,9 @@ from spindle_operator.descriptions import describe
 from spindle_operator.kafka_commands import NotPlacedError
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER, KINDS, POD, SECRET
-from spindle_operator.kube import STRATEGIC, ApiError, Json, Kube
+from spindle_operator.kube import STRATEGIC, Kube
 from spindle_operator.writing import NameTakenError, Writer
+from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
 

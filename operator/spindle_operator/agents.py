@@ -17,7 +17,8 @@ from spindle.model.agent_access import Request
 from spindle.model.agents import Agent
 from spindle_operator import ca, metrics
 from spindle_operator.kinds import CONFIG_MAP, LEASE, SECRET
-from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.kube import Kube
+from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ from spindle.model.snapshot import CaSource
 from spindle_operator import ca
 from spindle_operator.certificates import authority_in
 from spindle_operator.kinds import SECRET
-from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.kube import Kube
+from spindle_shared.api_answers import ApiError, Json
 
 
 async def look(kube: Kube, cluster: Json) -> CaSource | None:

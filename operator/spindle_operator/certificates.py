@@ -15,8 +15,9 @@ from spindle.model.times import stamp
 from spindle.security.certificates import FOLLOWING, FORMER
 from spindle_operator import ca
 from spindle_operator.kinds import CONFIG_MAP, SECRET
-from spindle_operator.kube import Json, Kube
+from spindle_operator.kube import Kube
 from spindle_operator.writing import Writer
+from spindle_shared.api_answers import Json
 
 _CERT, _KEY, _FOLLOWING_KEY = "ca.crt", "ca.key", "next.key"
 _END: Final = b"-----END CERTIFICATE-----"

@@ -7,7 +7,6 @@ the connection manager, each to a chosen broker, each with a timeout.
 
 import concurrent.futures
 import logging
-import os
 import ssl
 import threading
 import time
@@ -22,6 +21,7 @@ from kafka.net.compat import KafkaNetClient
 
 from spindle.api import names
 from spindle_operator import metrics
+from spindle_shared.tls import client_context
 
 log = logging.getLogger(__name__)
 
@@ -51,18 +51,9 @@ class Access:
         digest.update(repr(sorted(self.hosts.items())).encode())
         return digest.hexdigest()
 
-
-def tls_context(access: Access) -> ssl.SSLContext:
-    """A client context with this certificate. The key is loaded from an anonymous file in memory, never from a disk."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=access.authority.decode())
-    descriptor = os.memfd_create("client", os.MFD_CLOEXEC)
-    try:
-        os.write(descriptor, access.key + b"\n" + access.certificate)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
-    return context
+    def context(self) -> ssl.SSLContext:
+        """A TLS client context. Raises OSError, ValueError."""
+        return client_context(self.authority, self.certificate, self.key)
 
 
 def sentence(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from spindle.api import names
 from spindle.model.actions import Action
 from spindle.model.view import KafkaView
 from spindle_operator import metrics, users
-from spindle_operator.connection import Access, sentence, tls_context
+from spindle_operator.connection import Access, sentence
 from spindle_operator.kafka_actions import run
 from spindle_operator.kafka_client import KafkaClient
 
@@ -135,7 +135,7 @@ class KafkaExecutor:
     async def _renewed(self, access: Access) -> KafkaClient:
         if self._link is None or self._identity != access.identity:
             await self.close()
-            context = tls_context(access)
+            context = access.context()
             hosts = await self._answering(access.hosts, context)
             if not hosts:
                 raise ConnectionError(f"none of the {len(access.hosts)} running brokers accepts connections")

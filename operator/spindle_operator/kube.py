@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from kubernetes.aio.client.configuration import Configuration
 
 from spindle.api import names
 from spindle_operator.kinds import NODE, POD, Kind, kind_of
+from spindle_shared.api_answers import ApiError, Json, no_answer, read_answer
 
 log = logging.getLogger(__name__)
 
@@ -34,44 +35,6 @@ _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOO_LARGE: Final = 413
 _TOO_MANY: Final = 429
 _RETRIED: Final = (500, 502, 503, 504, _TOO_MANY)
-
-Json = dict[str, Any]
-
-
-class ApiError(Exception):
-    """The API server refused, or could not be reached.
-
-    Attributes:
-        status: HTTP status; 0 if there was no response.
-        reason: Kubernetes' CamelCase reason (``Conflict``, ``AlreadyExists``), or the failure's name.
-        message: the server's error message.
-        fields: paths of the rejected fields.
-    """
-
-    def __init__(self, status: int, reason: str, message: str, fields: Iterable[str] = ()) -> None:
-        super().__init__(f"{reason or status}: {message}")
-        self.fields = frozenset(fields)
-        self.status = status
-        self.reason = reason
-        self.message = message
-
-    @property
-    def gone(self) -> bool:
-        """The object does not exist."""
-        return self.status == 404
-
-    @property
-    def conflict(self) -> bool:
-        """A precondition did not hold, or the object exists already.
-
-        A patch for another UID, without a resourceVersion, is rejected with "the field is immutable".
-        """
-        return self.status == 409 or (self.status == 422 and "metadata.uid" in self.fields)
-
-    @property
-    def forbidden(self) -> bool:
-        """Not authenticated or not allowed."""
-        return self.status in (401, 403)
 
 
 class ByteBudget:
@@ -311,11 +274,9 @@ class Kube:
                 timeout=_TIMEOUT if timeout is None else aiohttp.ClientTimeout(total=timeout),
             ) as response:
                 raw = await _body(response, within)
-                return _answer(response.status, response.reason or "", raw)
+                return read_answer(response.status, response.reason or "", raw)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ApiError(
-                0, type(error).__name__, str(error) or "no response from the API server"
-            ) from error
+            raise no_answer(error) from error
 
     def _connection(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -350,25 +311,6 @@ def _plain(value: object) -> Any:
 def _namespace(obj: Mapping[str, Any], fallback: str | None) -> str | None:
     namespace: str | None = obj["metadata"].get("namespace")
     return namespace or fallback
-
-
-def _answer(status: int, phrase: str, raw: bytes) -> Json:
-    """Body of a successful response, or ApiError. A proxy in between may respond with something that is not JSON."""
-    try:
-        body = json.loads(raw) if raw else {}
-    except ValueError:
-        body = {}
-    if not isinstance(body, dict):
-        body = {}
-    if status < 400:
-        return body
-    causes = (body.get("details") or {}).get("causes") or ()
-    raise ApiError(
-        status,
-        str(body.get("reason") or phrase),
-        str(body.get("message") or raw[:200].decode("utf-8", "replace")),
-        (str(cause.get("field")) for cause in causes),
-    )
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext | bool:

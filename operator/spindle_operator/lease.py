@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from spindle_operator import metrics
 from spindle_operator.kinds import LEASE
-from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.kube import Kube
+from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
 

@@ -29,10 +29,11 @@ from spindle_operator.descriptions import describe
 from spindle_operator.health import Health
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_CLUSTER
-from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.kube import Kube
 from spindle_operator.observe import Surroundings, observe
 from spindle_operator.rebalance_cache import RebalanceCache
 from spindle_operator.report import Events, events_of, report
+from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,19 @@ import logging
 import os
 import signal
 import sys
+from typing import Final
 
 from spindle_operator.options import parse
+from spindle_shared import logs
+
+# kopf reports each event's handler as succeeded; kafka-python reports each connection attempt. Both are noise: failures of
+# either come back as errors that the operator logs. aiohttp's server logs a traceback for each malformed request.
+QUIET: Final = {
+    "kopf.objects": logging.WARNING,
+    "kopf": logging.WARNING,
+    "kafka": logging.CRITICAL,
+    "aiohttp.server": logging.CRITICAL,
+}
 
 
 def main() -> None:
@@ -18,9 +29,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the event loop runs and replaces it
     options = parse(sys.argv[1:])
 
-    from spindle_operator import logs, service  # noqa: PLC0415 - see the module's docstring
+    from spindle_operator import service  # noqa: PLC0415 - see the module's docstring
 
-    logs.set_up(as_json=options.json_logs)
+    logs.set_up(as_json=options.json_logs, quiet=QUIET)
     where = ", ".join(options.namespaces) if options.namespaces else "all"
     agents = (
         f"agents are in namespace {options.agent_namespace}"

@@ -49,8 +49,9 @@ from spindle_operator.kinds import (
     VOLUME,
     Kind,
 )
-from spindle_operator.kube import ApiError, ByteBudget, Json, Kube
+from spindle_operator.kube import ByteBudget, Kube
 from spindle_operator.rebalance_cache import RebalanceCache
+from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from typing import Final
 from spindle.api import names
 from spindle.proposals.proposal import ProposalPhase
 from spindle_operator.kinds import KAFKA_REBALANCE
-from spindle_operator.kube import ByteBudget, Json, Kube
+from spindle_operator.kube import ByteBudget, Kube
+from spindle_shared.api_answers import Json
 
 # Open ones considered at a time; there is seldom more than one. A user may create thousands, and each costs memory, and time in every pass.
 _MOST: Final = 32

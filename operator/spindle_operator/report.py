@@ -22,7 +22,8 @@ from spindle_operator.kinds import (
     KAFKA_USER,
     Kind,
 )
-from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.kube import Kube
+from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
 

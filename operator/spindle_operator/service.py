@@ -11,12 +11,14 @@ import kopf
 from spindle.api import names
 from spindle_operator import handlers, metrics
 from spindle_operator.health import BOUND, Health
-from spindle_operator.kube import ApiError, Kube, connect
+from spindle_operator.kube import Kube, connect
 from spindle_operator.lease import Elector
 from spindle_operator.loop import Loops, Setup
 from spindle_operator.options import Options
 from spindle_operator.report import Events
-from spindle_operator.server import serve
+from spindle_operator.server import application
+from spindle_shared.api_answers import ApiError
+from spindle_shared.pages import serve
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +34,7 @@ async def run(options: Options) -> int:
     _on_signals(stop)
     health = Health(bound=max(BOUND, 3 * options.resync))
     metrics.expose_ages(health.ages)
-    async with connect() as kube, serve(health, options.port):
+    async with connect() as kube, serve(application(health), options.port):
         health.ready = True
         elector = Elector(kube, options.lease_namespace, LEASE_NAME, options.identity)
         if await _first(stop.wait(), elector.acquire()) == 0:

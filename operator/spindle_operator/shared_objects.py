@@ -7,7 +7,8 @@ from spindle.api.cluster import KafkaClusterSpec
 from spindle.config.spec_allowed import named
 from spindle.model.spec_findings import SharedObject
 from spindle_operator.kinds import CLAIM, SECRET
-from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.kube import Kube
+from spindle_shared.api_answers import ApiError, Json
 
 
 async def look(

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from spindle.model.ownership import Owners, owner_uids
 from spindle_operator.kinds import KAFKA_BROKER, KINDS
-from spindle_operator.kube import ApiError, Json, Kube
+from spindle_operator.kube import Kube
 from spindle_operator.ownership import taken_over
+from spindle_shared.api_answers import ApiError, Json
 
 _EXISTS: Final = "AlreadyExists"
 

@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from spindle.balance.picture import Picture
-from spindle_rebalance import executor, logs, options, outcome
+from spindle_rebalance import executor, options, outcome
 from spindle_rebalance.errors import ENGINE, INTERRUPTED, ROLLUP, SAMPLES, UNEXPECTED, RunError
 from spindle_rebalance.findings import Findings
 from spindle_rebalance.kube import Kube
 from spindle_rebalance.options import Options, Target
 from spindle_rebalance.outcome import Outcome, Tail
 from spindle_rebalance.run import Ranges, Run, Spark
+from spindle_rebalance.steps import QUIET, step
+from spindle_shared import logs
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     """Parse the arguments, run, and report. Returns the exit code."""
     chosen = options.parse(arguments)
     tail = Tail()
-    logs.set_up(as_json=chosen.json_logs, also=tail)
+    logs.set_up(as_json=chosen.json_logs, quiet=QUIET, also=tail)
     # A container's first process does not receive signals without a handler.
     signal.signal(signal.SIGTERM, lambda *_: _interrupted(tail))
     began = time.monotonic()
@@ -150,7 +152,7 @@ class Engine:
         with self._lock:
             if self._session is None:
                 settings = engine.settings(self._options, self._template())
-                with logs.step("spark", "start") as counts:
+                with step("spark", "start") as counts:
                     self._session = session.start(
                         "spindle-rebalance", engine.master_of(self._options), settings
                     )

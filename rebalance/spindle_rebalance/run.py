@@ -16,9 +16,9 @@ from spindle_rebalance import look, plan, publish, report
 from spindle_rebalance.errors import UNEXPECTED, RunError
 from spindle_rebalance.findings import Findings, too_little_history
 from spindle_rebalance.kube import Kube
-from spindle_rebalance.logs import step
 from spindle_rebalance.options import Options, Target
 from spindle_rebalance.outcome import Outcome
+from spindle_rebalance.steps import step
 
 log = logging.getLogger(__name__)
 

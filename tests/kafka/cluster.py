@@ -19,7 +19,7 @@ from spindle.model.node_inputs import ClusterInputs, VoterInputs
 from spindle.model.quorum_sizes import SIZES
 from spindle.model.view import KafkaView, Partition
 from spindle_operator import users
-from spindle_operator.connection import Access, tls_context
+from spindle_operator.connection import Access
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.certs import Ca
 from tests.kafka.disks import SIZE, Disk, images, unmount_all_below
@@ -180,7 +180,7 @@ class Cluster:
             hosts,
             *((folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")),
         )
-        return KafkaClient("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
+        return KafkaClient("test/demo", hosts, names.PORT_REPLICATION, access.context(), 10)
 
     def let_agent(self) -> Path:
         """Give an agent what the operator gives it; the folder with its key and its certificate."""

@@ -13,7 +13,7 @@ from spindle.config.defaults import default_changes
 from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, config_changes
 from spindle.model.config_values import ConfigValues
 from spindle_operator import kafka_commands
-from spindle_operator.connection import Access, tls_context
+from spindle_operator.connection import Access
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for
@@ -34,7 +34,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 def link(cluster: Cluster) -> Iterator[KafkaClient]:
     pems = ((cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
     access = Access({0: cluster.nodes[0].address}, *pems)
-    made = KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    made = KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, access.context(), 10)
     try:
         yield made
     finally:

@@ -13,7 +13,7 @@ from spindle.api import names
 from spindle.listeners.broker_listener import BrokerListener
 from spindle.model.rights import Right
 from spindle_operator import ca, users
-from spindle_operator.connection import Access, tls_context
+from spindle_operator.connection import Access
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.certs import Ca
 from tests.kafka.cluster import Cluster
@@ -48,7 +48,7 @@ def link(cluster: Cluster) -> Iterator[KafkaClient]:
     pems = [(cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")]
     hosts = {0: cluster.brokers[0].address}
     access = Access(hosts, *pems)
-    made = KafkaClient("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    made = KafkaClient("test/demo", hosts, names.PORT_REPLICATION, access.context(), 10)
     yield made
     made.close()
 

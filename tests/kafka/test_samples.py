@@ -29,7 +29,6 @@ from spindle_agent.samples.sampler import Sampler
 from spindle_agent.samples.sending import send
 from spindle_operator import kafka_commands
 from spindle_operator.connection import Access as OperatorAccess
-from spindle_operator.connection import tls_context
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tests.kafka.proposals import NAME, Secrets, until
@@ -50,7 +49,7 @@ def operators_link(cluster: Cluster) -> Any:
     hosts = {node.node_id: node.address for node in cluster.brokers if node.kafka is not None}
     files = ((cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
     link = KafkaClient(
-        "test/demo", hosts, names.PORT_REPLICATION, tls_context(OperatorAccess(hosts, *files)), 10
+        "test/demo", hosts, names.PORT_REPLICATION, OperatorAccess(hosts, *files).context(), 10
     )
     try:
         yield link

@@ -12,7 +12,7 @@ from spindle.config.server_properties import broker_settings, node_config
 from spindle.config.settings import SettingSpec, known
 from spindle.config.settings_check import problems
 from spindle_operator import kafka_commands
-from spindle_operator.connection import Access, tls_context
+from spindle_operator.connection import Access
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tools import kafka_settings
@@ -94,7 +94,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
 def link(cluster: Cluster) -> Iterator[KafkaClient]:
     pems = ((cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
     access = Access({0: cluster.nodes[0].address}, *pems)
-    made = KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    made = KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, access.context(), 10)
     try:
         yield made
     finally:

@@ -24,7 +24,7 @@ from spindle.model.node_inputs import VoterInputs
 from spindle.takeover import volumes
 from spindle.takeover.volumes import VolumeOrder, VolumePlace
 from spindle_operator import kafka_commands
-from spindle_operator.connection import Access, tls_context
+from spindle_operator.connection import Access
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka import archive
 from tests.kafka.cluster import SMALL, Cluster
@@ -330,7 +330,7 @@ def adopt(theirs: StrimziCluster, ours: Cluster, found: dict[int, list[str]]) ->
 def link(ours: Cluster) -> KafkaClient:
     pems = ((ours.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
     access = Access({node.node_id: node.address for node in ours.brokers}, *pems)
-    return KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    return KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, access.context(), 10)
 
 
 def raise_kraft(ours: Cluster) -> None:

@@ -9,7 +9,7 @@ from e2e.cluster import versions
 from spindle.api import names
 from spindle.model.versions import level_of, may_change
 from spindle_operator import kafka_commands
-from spindle_operator.connection import Access, tls_context
+from spindle_operator.connection import Access
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for
@@ -35,7 +35,7 @@ def raise_level(cluster: Cluster, level: int | None) -> None:
     assert level is not None
     pems = ((cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key"))
     access = Access({0: cluster.nodes[0].address}, *pems)
-    link = KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    link = KafkaClient("test/demo", access.hosts, names.PORT_REPLICATION, access.context(), 10)
     try:
         kafka_commands.raise_features(link, {METADATA: level})
     finally:

@@ -39,9 +39,10 @@ from spindle_operator.kinds import (
     SERVICE,
     kind_of,
 )
-from spindle_operator.kube import ApiError, Kube, connect
+from spindle_operator.kube import Kube, connect
 from spindle_operator.observe import Surroundings, observe
 from spindle_operator.report import Events, Written, report
+from spindle_shared.api_answers import ApiError
 from tests.kube.samples import broker as sample_broker
 from tests.kube.samples import cluster as sample_cluster
 

@@ -17,7 +17,6 @@ from spindle_agent.broker.connection import Access, BrokerError
 from spindle_agent.samples.sending import send
 from spindle_operator import kafka_commands, users
 from spindle_operator.connection import Access as OperatorAccess
-from spindle_operator.connection import tls_context
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
@@ -48,7 +47,7 @@ def taken(cluster: Cluster) -> Iterator[KafkaClient]:
     """An administrator's tools with the agent's key."""
     hosts = {0: cluster.brokers[0].address}
     access = OperatorAccess(hosts, *pems(cluster))
-    link = KafkaClient("test/demo", hosts, names.PORT_REPLICATION, tls_context(access), 10)
+    link = KafkaClient("test/demo", hosts, names.PORT_REPLICATION, access.context(), 10)
     yield link
     link.close()
 

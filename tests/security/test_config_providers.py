@@ -12,7 +12,7 @@ from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
 from spindle.api import names
 from spindle.model.allowed import providers_in_use
 from spindle_operator import kafka_commands
-from spindle_operator.connection import Access, tls_context
+from spindle_operator.connection import Access
 from spindle_operator.kafka_client import KafkaClient
 from tests.kafka.cluster import Cluster
 
@@ -84,7 +84,7 @@ def connection(cluster: Cluster, folder: Path, port: int) -> Iterator[KafkaClien
     """An administrator's tools with the certificate of a folder."""
     files = [(folder / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")]
     hosts = {0: cluster.brokers[0].address}
-    link = KafkaClient("test/demo", hosts, port, tls_context(Access(hosts, *files)), 10)
+    link = KafkaClient("test/demo", hosts, port, Access(hosts, *files).context(), 10)
     try:
         yield link
     finally:

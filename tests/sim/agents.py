@@ -29,6 +29,7 @@ from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecke
 from spindle_agent.publish import Publisher
 from spindle_agent.tasks import Tasks
 from spindle_agent.watch import Brokers
+from spindle_shared.api_answers import ApiError
 from tests.sim import podfiles
 from tests.sim.api import SYSTEM, Json, Refused, Request
 from tests.sim.disks import FileSystem
@@ -60,7 +61,7 @@ class SimKube(kubes.Kube):
         try:
             answer: Json = await self._world.net.ask_api(self._process, asked, 10.0, self._node)
         except Refused as error:
-            raise kubes.ApiError(error.status, error.reason, error.message) from None
+            raise ApiError(error.status, error.reason, error.message) from None
         return answer
 
     async def watch_brokers(self, namespace: str, version: str) -> AsyncIterator[Json]:
@@ -89,7 +90,7 @@ class SimKube(kubes.Kube):
             while Clock.monotonic() - began < 290:
                 while queue:
                     if not world.net.linked(self._node, "api") or world.api.away:
-                        raise kubes.ApiError(0, "ClientError", "the watch broke off")
+                        raise ApiError(0, "ClientError", "the watch broke off")
                     event, obj = queue.pop(0)
                     yield {"type": event, "object": obj}
                 news.clear()
@@ -98,7 +99,7 @@ class SimKube(kubes.Kube):
                         await news.wait()
                 except TimeoutError:
                     if not world.net.linked(self._node, "api") or world.api.away:
-                        raise kubes.ApiError(0, "TimeoutError", "the watch fell silent") from None
+                        raise ApiError(0, "TimeoutError", "the watch fell silent") from None
         finally:
             world.api.watchers.remove(changed)
 

@@ -19,6 +19,7 @@ from spindle_operator.connection import Access
 from spindle_operator.health import Health
 from spindle_operator.kafka_client import KafkaClient
 from spindle_operator.report import Events
+from spindle_shared.api_answers import ApiError
 from tests.sim.api import NAMESPACE, SYSTEM, Json, Refused, Request
 from tests.sim.kafka.state import KafkaFault
 from tests.sim.loop import Fiber, Process
@@ -42,7 +43,7 @@ class SimKube(kubes.Kube):
     async def _retried(self, method: str, path: str, *args: Any, **more: Any) -> Json:
         try:  # most requests need no retry, and the retry policy costs more than they do
             return await self.request(method, path, *args, **more)
-        except kubes.ApiError as error:
+        except ApiError as error:
             if not kubes._passing(error):
                 raise
         return await super()._retried(method, path, *args, **more)
@@ -64,7 +65,7 @@ class SimKube(kubes.Kube):
         try:
             answer: Json = await self._net.ask_api(self._process, asked, limit, self._process.name)
         except Refused as error:
-            raise kubes.ApiError(error.status, error.reason, error.message, error.causes) from None
+            raise ApiError(error.status, error.reason, error.message, error.causes) from None
         if "items" in answer:
             return answer
         return {**answer, "metadata": dict(answer["metadata"])} if "metadata" in answer else dict(answer)

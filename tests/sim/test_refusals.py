@@ -10,7 +10,8 @@ from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
 from spindle_operator.kinds import KAFKA_BROKER, POD
-from spindle_operator.kube import ApiError, Kube
+from spindle_operator.kube import Kube
+from spindle_shared.api_answers import ApiError
 from tests.sim.api import NAMESPACE, Api
 from tests.sim.kernel import Kernel
 from tests.sim.loop import Process, simulated_time

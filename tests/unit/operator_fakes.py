@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle_operator.kinds import Kind
-from spindle_operator.kube import ApiError, ByteBudget, Kube
+from spindle_operator.kube import ByteBudget, Kube
+from spindle_shared.api_answers import ApiError
 
 
 class FakeKube(Kube):

@@ -17,11 +17,12 @@ from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.keys import AgentKey
 from spindle_agent.disk_settings import DiskSettings
 from spindle_agent.heartbeat import Heartbeat
-from spindle_agent.kube import ApiError, Token
+from spindle_agent.kube import Token
 from spindle_agent.publish import FIGURES_EVERY, PROGRESS_EVERY, Publisher, Writer, significant
 from spindle_agent.tasks import Tasks
 from spindle_agent.watch import Brokers
 from spindle_operator import ca
+from spindle_shared.api_answers import ApiError
 from tests.unit.agent_fakes import FakeApi, broker, until
 
 NAME = ("ns", "demo-broker-0")

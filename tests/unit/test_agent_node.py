@@ -32,9 +32,9 @@ from spindle_agent.probing import diskstats
 from spindle_agent.probing.diskstats import Counters
 from spindle_agent.probing.messages import Inspected, Probed, QuickChecked, Watch
 from spindle_agent.probing.pool import Key
-from spindle_agent.server import application
 from spindle_agent.tasks import Tasks
 from spindle_agent.usage.forecast import THRESHOLDS, ThresholdEta, UsageForecast
+from spindle_shared.pages import pages
 from tests.unit.agent_fakes import broker, until
 
 ID = "A" * 22
@@ -252,8 +252,11 @@ async def test_all_is_shown_to_prometheus_and_on_the_pages(setting: Setting) -> 
     assert samples["spindle_agent_heartbeat_age_seconds",] == 4.0
     assert ("spindle_agent_api_age_seconds",) not in samples
 
+    async def nothing() -> bytes:
+        return b""
+
     problems: list[str] = []
-    app = application(lambda: problems[0] if problems else None, lambda: not problems)
+    app = pages(lambda: problems[0] if problems else None, lambda: not problems, nothing)
     async with TestClient(TestServer(app)) as client:
         assert [(await client.get(page)).status for page in ("/healthz", "/readyz", "/metrics")] == [200] * 3
         problems.append("stuck")

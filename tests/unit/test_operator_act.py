@@ -38,7 +38,7 @@ from spindle_operator.descriptions import describe
 from spindle_operator.kafka_commands import NotPlacedError
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KINDS
-from spindle_operator.kube import ApiError
+from spindle_shared.api_answers import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-broker-0"}}

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from spindle_agent.broker import keys
 from spindle_operator.agents import AgentMonitor
-from spindle_operator.kube import ApiError
+from spindle_shared.api_answers import ApiError
 from tests.unit.operator_fakes import FakeKube
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/agents/leases/spindle-agent-n"

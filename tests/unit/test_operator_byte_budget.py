@@ -10,8 +10,9 @@ from kubernetes.aio.client.configuration import Configuration
 
 from spindle_operator import observe as module
 from spindle_operator.kinds import CONFIG_MAP, KAFKA_REBALANCE
-from spindle_operator.kube import ApiError, ByteBudget, Kube
+from spindle_operator.kube import ByteBudget, Kube
 from spindle_operator.observe import Surroundings, observe
+from spindle_shared.api_answers import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster
 from tests.unit.test_operator_observe import Gate
 

@@ -25,7 +25,7 @@ from spindle.model.answers import read_partition
 from spindle.model.view import KafkaView, Voter
 from spindle_operator import kafka_executor as gate_module
 from spindle_operator.answers import directory_text, freshest, read_log_dirs, read_quorum
-from spindle_operator.connection import Access, tls_context
+from spindle_operator.connection import Access
 from spindle_operator.kafka_client import KafkaClient
 from spindle_operator.kafka_executor import KafkaExecutor
 
@@ -201,7 +201,7 @@ def test_the_key_is_loaded_without_a_file(
     reach: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
-    context = tls_context(reach)
+    context = reach.context()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
 

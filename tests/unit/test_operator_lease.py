@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from spindle_operator import lease as lease_module
-from spindle_operator.kube import ApiError, Kube
+from spindle_operator.kube import Kube
 from spindle_operator.lease import DEADLINE, DURATION, Elector
+from spindle_shared.api_answers import ApiError
 
 
 class Store(Kube):

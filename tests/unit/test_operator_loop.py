@@ -15,9 +15,9 @@ from spindle_operator import loop as loop_module
 from spindle_operator.act import CONFLICT, DONE, Result
 from spindle_operator.health import Health
 from spindle_operator.kinds import KAFKA_CLUSTER
-from spindle_operator.kube import ApiError
 from spindle_operator.loop import FINALIZER, ClusterLoop, Loops, Setup, backoff, brief, sentence
 from spindle_operator.report import Events
+from spindle_shared.api_answers import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster
 
 PATH = KAFKA_CLUSTER.path("ns", "demo")

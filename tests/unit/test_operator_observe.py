@@ -11,8 +11,8 @@ from spindle_operator import ca
 from spindle_operator.agents import AgentMonitor
 from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
-from spindle_operator.kube import ApiError
 from spindle_operator.observe import Surroundings, access, belongs, observe, secret_view
+from spindle_shared.api_answers import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster
 
 

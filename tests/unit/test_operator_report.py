@@ -5,8 +5,8 @@ import pytest
 from spindle.model.actions import Apply, Create
 from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator.act import CONFLICT, DONE, REFUSED, Result
-from spindle_operator.kube import ApiError
 from spindle_operator.report import Events, Written, events_of, keep_timestamps, report
+from spindle_shared.api_answers import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster, conflict
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from spindle_rebalance import logs, main, options, outcome, source
+from spindle_rebalance import main, options, outcome, source
 from spindle_rebalance.errors import ENGINE, RunError
 from tests.unit.balance_samples import skewed
 
@@ -48,7 +48,7 @@ def test_the_outcome_is_told_although_spark_cannot_be_stopped(
     dead = engine()
     monkeypatch.setattr(main, "Engine", lambda _: dead)
     # The log and the signals are those of the tests.
-    monkeypatch.setattr(logs, "set_up", lambda **_: None)
+    monkeypatch.setattr("spindle_shared.logs.set_up", lambda **_: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(outcome, "tell", lambda result, _: told.append(result))
 

@@ -9,10 +9,10 @@ import pytest
 from aiohttp import ClientSession
 
 from e2e.cluster.apiserver import free_ports
-from spindle_agent.server import application
-from spindle_agent.server import serve as serve_agent
 from spindle_operator.health import Health
-from spindle_operator.server import serve as serve_operator
+from spindle_operator.server import application
+from spindle_shared.pages import pages
+from spindle_shared.pages import serve as serve_pages
 
 Serve = Callable[[int], AbstractAsyncContextManager[None]]
 HALF = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
@@ -21,8 +21,12 @@ HALF = b"GET /metrics HTTP/1.1\r\nHost: x\r\n"
 @pytest.fixture(params=["operator", "agent"])
 def serve(request: pytest.FixtureRequest) -> Serve:
     if request.param == "operator":
-        return lambda port: serve_operator(Health(), port)
-    return lambda port: serve_agent(application(lambda: None, lambda: True), port)
+        return lambda port: serve_pages(application(Health()), port)
+    return lambda port: serve_pages(pages(lambda: None, lambda: True, nothing), port)
+
+
+async def nothing() -> bytes:
+    return b""
 
 
 async def ended(reader: asyncio.StreamReader) -> bool:

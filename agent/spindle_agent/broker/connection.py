@@ -5,7 +5,6 @@ a time-out. Here one broker gets one request at a time, and if the response is n
 """
 
 import asyncio
-import os
 import ssl
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +13,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.parser import KafkaProtocol
 
 from spindle.api import names
+from spindle_shared.tls import client_context
 
 _CHUNK: Final = 64 * 1024
 # Bytes of a response. The tenant owns the broker, and a decoded response takes about twenty times its size in the memory that all brokers of the node share.
@@ -35,16 +35,8 @@ class Access:
     key: bytes
 
     def context(self) -> ssl.SSLContext:
-        """A TLS client context. The key passes through an anonymous file in memory, never through a disk. Raises OSError, ValueError."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.load_verify_locations(cadata=self.authority.decode())
-        descriptor = os.memfd_create("client", os.MFD_CLOEXEC)
-        try:
-            os.write(descriptor, self.key + b"\n" + self.certificate)
-            context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
-        return context
+        """A TLS client context. Raises OSError, ValueError."""
+        return client_context(self.authority, self.certificate, self.key)
 
 
 class BrokerConnection:

@@ -9,7 +9,8 @@ from typing import Final
 
 from spindle.api import names
 from spindle_agent.broker.keys import AgentKey
-from spindle_agent.kube import ApiError, Kube
+from spindle_agent.kube import Kube
+from spindle_shared.api_answers import ApiError
 
 _FRESH: Final = 60.0  # seconds after which the ConfigMap is read again
 

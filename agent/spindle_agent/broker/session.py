@@ -11,10 +11,10 @@ from spindle_agent.backoff import Backoff
 from spindle_agent.broker.client import KafkaClient, LogDir
 from spindle_agent.broker.connection import Access, BrokerConnection, BrokerError
 from spindle_agent.broker.credentials import Credentials
-from spindle_agent.kube import ApiError
 from spindle_agent.moves.mover import Mover, read_orders
 from spindle_agent.options import Options
 from spindle_agent.samples.sampler import Sampler
+from spindle_shared.api_answers import ApiError
 
 log = logging.getLogger(__name__)
 

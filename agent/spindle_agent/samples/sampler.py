@@ -11,12 +11,12 @@ from typing import Any, Final
 from spindle_agent.backoff import Backoff
 from spindle_agent.broker.client import KafkaClient, LogDir
 from spindle_agent.broker.connection import Access, BrokerError
-from spindle_agent.kube import ApiError
 from spindle_agent.probing import diskstats
 from spindle_agent.samples.backlog import Backlog
 from spindle_agent.samples.devices import between, kind
 from spindle_agent.samples.gathered import Gathered, Row, SeenDisk
 from spindle_agent.samples.growth import Growth
+from spindle_shared.api_answers import ApiError
 
 log = logging.getLogger(__name__)
 

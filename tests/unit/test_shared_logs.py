@@ -1,13 +1,11 @@
 import json
 import logging
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from spindle_agent import logs as agent_logs
-from spindle_operator import logs
-from spindle_rebalance import logs as job_logs
+from spindle_operator.main import QUIET
+from spindle_shared import logs
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +25,7 @@ def fail() -> None:
 
 
 def test_a_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(as_json=False)
+    logs.set_up(as_json=False, quiet=QUIET)
     fail()
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].endswith("Z error    it failed for demo")
@@ -35,7 +33,7 @@ def test_a_line_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(as_json=True)
+    logs.set_up(as_json=True, quiet=QUIET)
     fail()
     (line,) = capsys.readouterr().err.splitlines()
     entry = json.loads(line)
@@ -48,7 +46,7 @@ def test_json_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_libraries_chatter_is_off(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(as_json=False)
+    logs.set_up(as_json=False, quiet=QUIET)
     logging.getLogger("kopf.objects").info("Handler succeeded")
     logging.getLogger("kafka.net.manager").error("Connection failed")
     assert capsys.readouterr().err == ""
@@ -57,7 +55,7 @@ def test_the_libraries_chatter_is_off(capsys: pytest.CaptureFixture[str]) -> Non
 def test_nothing_that_somebody_else_wrote_looks_like_a_line_of_its_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    logs.set_up(as_json=False)
+    logs.set_up(as_json=False, quiet=QUIET)
     logging.getLogger("spindle.test").warning(
         "it asks for %s", "x\n2026-01-01T00:00:00Z info     all is well\x1b[2K\u2028"
     )
@@ -65,12 +63,9 @@ def test_nothing_that_somebody_else_wrote_looks_like_a_line_of_its_own(
     assert line.endswith("x\\n2026-01-01T00:00:00Z info     all is well\\x1b[2K\\u2028")
 
 
-@pytest.mark.parametrize("module", [logs, agent_logs, job_logs], ids=["operator", "agent", "job"])
 @pytest.mark.parametrize("as_json", [True, False])
-def test_no_log_steers_a_terminal(
-    capsys: pytest.CaptureFixture[str], module: ModuleType, *, as_json: bool
-) -> None:
-    module.set_up(as_json=as_json)
+def test_no_log_steers_a_terminal(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
+    logs.set_up(as_json=as_json, quiet={})
     logging.getLogger("spindle.test").warning("it says %s", "\x1b[2J\x9b31m\x7f\u202ex\u2028\rall is well")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isprintable()

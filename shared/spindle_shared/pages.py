@@ -1,30 +1,33 @@
-"""``/metrics``, ``/healthz`` and ``/readyz``, served by the event loop that does all the work: if it is stuck, probes time out."""
+"""``/metrics``, ``/healthz`` and ``/readyz``, served by the event loop that does all the work: if it hangs, probes time out."""
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, cast
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
-# Maximum number and duration of connections; _HEAD limits each line of a request.
+# Concurrent connections, and the longest duration of one; _HEAD limits each line of a request.
 _MOST: Final = 64
 _SECONDS: Final = 10.0
 _HEAD: Final = 2048
 
 
-def application(problem: Callable[[], str | None], ready: Callable[[], bool]) -> web.Application:
-    """The application with these three paths.
+def pages(
+    problem: Callable[[], str | None], ready: Callable[[], bool], measured: Callable[[], Awaitable[bytes]]
+) -> web.Application:
+    """The three pages.
 
     Args:
-        problem: returns why this process should be restarted; None if it is healthy.
-        ready: returns whether the KafkaBrokers are known.
+        problem: why this process should be restarted; None if it is healthy.
+        ready: whether the process does its work.
+        measured: all metrics in Prometheus' text format.
     """
 
     async def metrics(_: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return web.Response(body=await measured(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def healthz(_: web.Request) -> web.Response:
         found = problem()
@@ -49,7 +52,7 @@ async def serve(app: web.Application, port: int) -> AsyncIterator[None]:
     await runner.setup()
     try:
         server = await asyncio.get_running_loop().create_server(
-            ConnectionLimit(cast("web.Server", runner.server)), port=port
+            _ConnectionLimit(cast("web.Server", runner.server)), port=port
         )
         yield
         server.close()
@@ -57,15 +60,15 @@ async def serve(app: web.Application, port: int) -> AsyncIterator[None]:
         await runner.cleanup()
 
 
-class ConnectionLimit:
-    """Limits the number and the duration of connections, because anybody in the network can connect."""
+class _ConnectionLimit:
+    """Creates the handlers of connections, with limits on their number and duration: anyone in the network can connect, even maliciously."""
 
     def __init__(self, server: web.Server) -> None:
         self._server = server
         self._open: deque[web.RequestHandler] = deque()
 
     def __call__(self) -> asyncio.Protocol:
-        """Create the handler of a new connection. If there are too many, the oldest is closed; a probe has finished long before."""
+        """Handler for a new connection. Above the limit the oldest is closed: a probe completes long before it is the oldest."""
         made = self._server()
         self._open.append(made)
         if len(self._open) > _MOST:
