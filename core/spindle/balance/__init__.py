@@ -4,3 +4,8 @@ Picture ─ reading ─► Reading (snapshot, notes) ─ propose ─► Proposal
    ▲                       ▲
 record                  history
 """
+
+from typing import Final
+
+# Modules that the programs may import (tests/unit/test_fronts.py).
+FRONT: Final = ("history", "picture", "propose", "reading")

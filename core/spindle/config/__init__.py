@@ -1,1 +1,6 @@
 """The configuration of nodes: settings and their checks against Kafka's ConfigDef, rendering, dynamic configuration, and ``spindle preview``."""
+
+from typing import Final
+
+# Modules that the programs may import (tests/unit/test_fronts.py).
+FRONT: Final = ("dynamic_config", "preview", "server_properties", "spec_allowed", "spec_settings")

@@ -1,1 +1,34 @@
-"""What the phases of a pass share: the view of Kafka and Kubernetes, the replica index, safety rules that several rooms check, actions and waits."""
+"""What the phases of a pass share: the view of Kafka and Kubernetes, the replica index, safety rules that several packages check, actions and waits."""
+
+from typing import Final
+
+# Modules that the programs may import (tests/unit/test_fronts.py).
+FRONT: Final = (
+    "actions",
+    "agent_access",
+    "agents",
+    "allowed",
+    "answers",
+    "bounds",
+    "config_values",
+    "dir_list",
+    "disk_facts",
+    "disk_identity",
+    "disk_verdict",
+    "ids",
+    "inspection",
+    "layout",
+    "metadata",
+    "objects",
+    "ownership",
+    "pools",
+    "racks",
+    "refused_requests",
+    "rights",
+    "snapshot",
+    "spec_findings",
+    "start_progress",
+    "times",
+    "view",
+    "waiting",
+)

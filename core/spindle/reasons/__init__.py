@@ -1,6 +1,7 @@
 """All reasons that Spindle reports, in the order of the reference page (``docs/reference/reasons.md``)."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from spindle.reasons import (
     actions,
@@ -19,6 +20,9 @@ from spindle.reasons import (
 from spindle.reasons.disk_states import DISK_STATES
 from spindle.reasons.disk_states import PAGE as DISK_STATES_PAGE
 from spindle.reasons.reason import Alert, Reason, Section
+
+# Modules that the programs may import (tests/unit/test_fronts.py).
+FRONT: Final = ("reason",)
 
 __all__ = ["DISK_STATES", "SECTIONS", "Alert", "Reason", "Section", "all_reasons", "find", "page_of"]
 

@@ -1,1 +1,6 @@
-"""One pass: `plan.plan` calls the rooms in order and builds the status."""
+"""One pass: `plan.plan` calls the packages in order and builds the status."""
+
+from typing import Final
+
+# Modules that the programs may import (tests/unit/test_fronts.py).
+FRONT: Final = ("plan",)

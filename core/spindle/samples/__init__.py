@@ -2,3 +2,8 @@
 
 The operator must not import this package, because it loads pyarrow.
 """
+
+from typing import Final
+
+# Modules that the programs may import (tests/unit/test_fronts.py).
+FRONT: Final = ("codec", "schema")

@@ -4,3 +4,8 @@
 disk, and `manifests` builds the objects of the migration. Nothing here formats or deletes data. Until Spindle has started Kafka on a disk,
 the migration can be undone.
 """
+
+from typing import Final
+
+# Modules that the programs may import (tests/unit/test_fronts.py).
+FRONT: Final = ("manifests", "plan", "strimzi", "volumes")
