@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from textwrap import fill
 
+from spindle.api.enums import DiskState
 from spindle.disks import classify, correlated_failures, remedy
 from spindle.disks.findings import RULES, Rule
-from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, DiskState, Transition
+from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, Transition
 
 _HEAD = "<!-- Generated from core/spindle/disks by `make generate`. Change the tables there, not this file. -->\n\n"
 

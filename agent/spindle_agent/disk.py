@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from spindle.api.enums import DiskVerdict, Pressure
 from spindle.api.scrub import ScrubPace
 from spindle.disks import classify, judge
 from spindle.disks.classify import Judged
@@ -12,7 +13,6 @@ from spindle.disks.findings import ProbeSettings, stalled
 from spindle.disks.signals import Latency, Probe, Signals
 from spindle.model import disk_facts
 from spindle.model.disk_facts import ACTIVE, Expected, Found
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.moves import rate_control
 from spindle_agent import volume
 from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecked, Report, Watch
@@ -182,7 +182,7 @@ class Disk:
         heard = self.glanced.at if self.glanced is not None else self._started
         return max(waits, now - heard if now - heard > _SILENT else 0.0)
 
-    def pressure(self, latency: Latency, now: float) -> rate_control.Pressure:
+    def pressure(self, latency: Latency, now: float) -> Pressure:
         """I/O pressure on the disk: of the device as a whole, and of the latest probe's write, which waits like every producer's."""
         probed = self.probed.seconds if self.probed is not None and not self.probed.skipped else 0.0
         odd = self.judged is not None and self.judged.verdict not in (

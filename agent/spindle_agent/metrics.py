@@ -11,11 +11,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
+from spindle.api.enums import DirMoveState
 from spindle.metrics import table
 from spindle.metrics.table import Metric
 from spindle_agent.disk import Disk
 from spindle_agent.heartbeat import Heartbeat
-from spindle_agent.moves.progress import State
 from spindle_agent.node import Node
 from spindle_agent.publish import Publisher
 from spindle_agent.watch import Brokers
@@ -132,8 +132,8 @@ class NodeState(Collector):
         for name, session in self._node.brokers():
             labels = self._node.labels(name)
             known = list(session.mover.moves.values())
-            copying = [each for each in known if each.state is State.COPYING]
-            for state in State:
+            copying = [each for each in known if each.state is DirMoveState.COPYING]
+            for state in DirMoveState:
                 yield table.AGENT_MOVES, (*labels, state.value), sum(each.state is state for each in known)
             yield table.AGENT_COPIED, labels, sum(each.copied or 0 for each in copying)
             yield table.AGENT_RATE, labels, sum(each.rate or 0 for each in copying)

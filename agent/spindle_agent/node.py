@@ -10,11 +10,10 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spindle.api import names
+from spindle.api.enums import DiskVerdict, Pressure
 from spindle.api.policy import Thresholds
 from spindle.disks.findings import ProbeSettings
 from spindle.disks.signals import Latency, compare
-from spindle.model.disk_verdict import DiskVerdict
-from spindle.moves.rate_control import Pressure
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.session import BrokerSession
 from spindle_agent.disk import Disk, WatchedDisk, first_of, pace_of

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from spindle.moves.rate_control import Pressure, pressure
+from spindle.api.enums import Pressure
+from spindle.moves.rate_control import pressure
 from spindle_agent.backoff import Backoff
 from spindle_agent.kube import Kube
 from spindle_agent.tasks import Tasks

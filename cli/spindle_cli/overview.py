@@ -10,17 +10,18 @@ from rich.table import Table
 from rich.text import Text
 
 from spindle.api import names
-from spindle.api.broker import LEVELS, BrokerDiskStatus, DiskUsageStatus, KafkaBroker
+from spindle.api.broker import BrokerDiskStatus, DiskUsageStatus, KafkaBroker
 from spindle.api.cluster import KafkaCluster, WaitingEntry
 from spindle.api.common import Condition
-from spindle.disks.lifecycle import MEANINGS, DiskState
+from spindle.api.enums import DiskState, UsageLevel
+from spindle.disks.lifecycle import MEANINGS
 from spindle_cli.kube import ClusterView, Json
 
 _GOOD: Final = frozenset({"Running", "Active", "Ready"})
 _BAD: Final = frozenset({"Failed", "Evacuating", "Evacuated", "Unreachable", "Unknown"})
 # Conditions whose healthy value is False; all others are healthy when True.
 _GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "DiskPressure", "Reconciling", "Stalled"})
-_NORMAL: Final = LEVELS[0]
+_NORMAL: Final = UsageLevel.NORMAL.label
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spindle.api import names
-from spindle.proposals.proposal import ProposalPhase
+from spindle.api.enums import ProposalPhase
 from spindle_operator.kinds import KAFKA_REBALANCE
 from spindle_operator.kube import ByteBudget, Kube
 from spindle_shared.api_answers import Json

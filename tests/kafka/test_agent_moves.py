@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from spindle.api.enums import Pressure
 from spindle.model.view import LOG_DIRS_RATE
-from spindle.moves.rate_control import Pressure
 from spindle_agent.moves import pace
 from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster

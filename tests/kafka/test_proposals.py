@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from spindle.api import names
+from spindle.api.enums import ProposalPhase
 from spindle.model.actions import GrantRebalance, PlaceReplicas, Reassign, SetConfigs
 from spindle.model.view import KafkaView
 from spindle.moves.intents import Intent
@@ -19,7 +20,7 @@ from spindle.moves.limits import Limits
 from spindle.proposals.approval import Approval
 from spindle.proposals.lifecycle import ProposalFacts, next_step
 from spindle.proposals.move_states import DONE, DROPPED, MOVING, WAITING
-from spindle.proposals.proposal import REASON, ProposalPhase, read_proposal
+from spindle.proposals.proposal import REASON, read_proposal
 from spindle.proposals.proposal_status import ProposalProgress, proposal_status
 from spindle.proposals.waves import look_over
 from spindle.proposals.windows import ALWAYS

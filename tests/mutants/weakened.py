@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import Any, Final
 
+from spindle.api.enums import ProposalPhase
 from spindle.disks.acceptance import Accepted
 from spindle.disks.disk_slot import SlotContent
 from spindle.model.dir_list import NO_LIST
 from spindle.model.node_loss import NodeLossEvidence, is_ready
 from spindle.model.restart_verdict import RestartVerdict
 from spindle.proposals.lifecycle import ProposalStep
-from spindle.proposals.proposal import ProposalPhase
 
 Weaken = Callable[[Any], Any]
 

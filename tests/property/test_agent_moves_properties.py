@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spindle.api.enums import DirMoveState
 from spindle_agent.broker.client import Copy, LogDir
 from spindle_agent.moves import decide, progress
 from spindle_agent.moves.decide import AT_ONCE
-from spindle_agent.moves.progress import Move, Progress, State
+from spindle_agent.moves.progress import Move, Progress
 
 DIRS = ("/a", "/b", "/c")
 SIZE = 3
@@ -88,7 +89,7 @@ class World:
 
     def ask_again(self) -> None:
         """What failed is taken back, and asked for anew once the agent has forgotten it."""
-        failed = [move for move, made in self.known.items() if made.state is State.FAILED]
+        failed = [move for move, made in self.known.items() if made.state is DirMoveState.FAILED]
         if failed:
             wanted = self.wanted
             self.wanted = tuple(move for move in wanted if move not in failed)

@@ -6,16 +6,16 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spindle.api.enums import DiskState, DiskVerdict
 from spindle.disks.classify import HOLD_SECONDS, WINDOW_SECONDS, DiskTracker, Judged, resume, step
 from spindle.disks.correlated_failures import may_act_on_failures
 from spindle.disks.findings import RULES, ProbeSettings
 from spindle.disks.health import Health
-from spindle.disks.lifecycle import TRANSITIONS, TRIGGERS, DiskFacts, DiskState
+from spindle.disks.lifecycle import TRANSITIONS, TRIGGERS, DiskFacts
 from spindle.disks.lifecycle import initial as initial_state
 from spindle.disks.lifecycle import step as live
 from spindle.disks.signals import Latency, Probe, ProbeOutcome, Signals
 from spindle.model import disk_facts
-from spindle.model.disk_verdict import DiskVerdict
 
 TUNING = ProbeSettings()
 GOOD = Signals(

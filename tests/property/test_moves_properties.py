@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from spindle.api.enums import Pressure
 from spindle.model.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
 from spindle.moves.execute import cleanup
 from spindle.moves.journal import DroppedReplica, Journal, Move, parse, render
 from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
-from spindle.moves.rate_control import Pressure
 from spindle.moves.signals import MoveSignals
 from tests.examples import examples
 from tests.model.moving import Dir, Kafka, Key, Node, Part, execute

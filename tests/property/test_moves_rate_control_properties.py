@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.moves.rate_control import Pressure, RateBounds, steer
+from spindle.api.enums import Pressure
+from spindle.moves.rate_control import RateBounds, steer
 
 rates = st.integers(0, 10**10)
 bounds = st.builds(RateBounds.of, st.one_of(st.none(), st.integers(1, 10**9)), st.integers(1, 10**9))

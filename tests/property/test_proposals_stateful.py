@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from spindle.api import names
+from spindle.api.enums import ProposalPhase
 from spindle.model.times import stamp
 from spindle.moves.journal import Journal, parse
 from spindle.proposals.lifecycle import TRANSITIONS
-from spindle.proposals.proposal import REASON, ProposalPhase
+from spindle.proposals.proposal import REASON
 from tests.examples import examples
 from tests.model.checked import Checked
 from tests.model.driven import Driven, bounds

@@ -7,13 +7,14 @@ import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spindle.api.enums import SegmentErrorKind
 from spindle.scrub.batches import SegmentBounds
 from spindle.scrub.catalog import Segment
 from spindle.scrub.confirmation import Confirmations, SegmentPlace
 from spindle.scrub.rate import BURST, Bucket
 from spindle.scrub.schedule import checked_at, record
 from spindle.scrub.segment import SegmentCheck
-from spindle.scrub.segment_errors import SegmentError, SegmentErrorKind
+from spindle.scrub.segment_errors import SegmentError
 from spindle.scrub.state_file import parse, render
 from tests.unit.scrub_logs import Log, log
 

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spindle.api.enums import UsageLevel
 from spindle.api.policy import FreeThresholds, LastResortActions, Thresholds
-from spindle.model.bounds import DiskBounds, UsageLevel, disk_bounds
+from spindle.model.bounds import DiskBounds, disk_bounds
 from spindle.model.levels import decide_level
 
 RESORTS = (

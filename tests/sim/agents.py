@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from spindle.api import names
+from spindle.api.enums import DiskVerdict
 from spindle.disks.starved import NO_PRESSURE, NodePressure
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.view import CORDONED, LOG_DIRS_RATE
 from spindle_agent import disk as disks
 from spindle_agent import kube as kubes

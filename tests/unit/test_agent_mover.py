@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from spindle.api.enums import Pressure
 from spindle.moves import between_dirs
-from spindle.moves.rate_control import Pressure
 from spindle_agent.broker.client import Copy, LogDir, Replica
 from spindle_agent.moves import mover as module
 from spindle_agent.moves.mover import Mover, read_orders

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
-from spindle.moves.rate_control import PERIOD, Pressure, RateBounds
+from spindle.api.enums import DirMoveState, Pressure
+from spindle.moves.rate_control import PERIOD, RateBounds
 from spindle_agent.broker.client import Copy, LogDir
 from spindle_agent.moves import decide, progress
 from spindle_agent.moves.decide import AT_ONCE
 from spindle_agent.moves.mover import MoveOrders, read_orders
 from spindle_agent.moves.pace import Pace
-from spindle_agent.moves.progress import ATTEMPTS, GIVE_UP, Move, Progress, State
+from spindle_agent.moves.progress import ATTEMPTS, GIVE_UP, Move, Progress
 
 A, B, C = "/d/a/log", "/d/b/log", "/d/c/log"
 FIRST, SECOND, THIRD = (Move("t", index, A, B) for index in range(3))
@@ -63,12 +64,12 @@ def test_a_copy_that_another_agent_began_is_found_again() -> None:
     made = decide.decide([FIRST], before, dirs(at_a=(0,), copies={0: Copy(40, 6)}), 1)
 
     (found,) = made.progress.values()
-    assert (found.state, found.size, found.copied, found.lag) == (State.COPYING, 100, 40, 6)
+    assert (found.state, found.size, found.copied, found.lag) == (DirMoveState.COPYING, 100, 40, 6)
     assert made.begin == ()
 
 
 def test_what_has_arrived_is_done_whatever_was_known() -> None:
-    known = {FIRST: Progress(state=State.FAILED, message="no")}
+    known = {FIRST: Progress(state=DirMoveState.FAILED, message="no")}
 
     made = decide.decide([FIRST], known, dirs(at_b=(0,)), 0)
 
@@ -77,7 +78,7 @@ def test_what_has_arrived_is_done_whatever_was_known() -> None:
 
 
 def test_what_is_no_longer_wanted_is_given_up_where_it_is_ours() -> None:
-    known = {FIRST: Progress(state=State.COPYING)}
+    known = {FIRST: Progress(state=DirMoveState.COPYING)}
     running = dirs(at_a=(0,), copies={0: Copy(1, 9)})
 
     made = decide.decide([], known, running, 0)
@@ -89,7 +90,7 @@ def test_what_is_no_longer_wanted_is_given_up_where_it_is_ours() -> None:
 
 def test_another_target_for_a_running_copy_waits_until_it_is_given_up() -> None:
     elsewhere = replace(FIRST, to_dir=C)
-    known = {FIRST: Progress(state=State.COPYING)}
+    known = {FIRST: Progress(state=DirMoveState.COPYING)}
 
     made = decide.decide([elsewhere], known, dirs(at_a=(0,), copies={0: Copy(1, 9)}), 0)
 
@@ -135,12 +136,12 @@ def test_refusals_are_tried_again_a_few_times() -> None:
     made, now = Progress(), 0.0
     for _ in range(ATTEMPTS - 1):
         made = progress.refused(made, "LogDirNotFound", now)
-        assert made.state is State.QUEUED
+        assert made.state is DirMoveState.QUEUED
         assert decide.decide([FIRST], {FIRST: made}, dirs(at_a=(0,)), now).begin == ()
         now = made.not_before
         assert decide.decide([FIRST], {FIRST: made}, dirs(at_a=(0,)), now).begin == (FIRST,)
 
-    assert progress.refused(made, "LogDirNotFound", now).state is State.FAILED
+    assert progress.refused(made, "LogDirNotFound", now).state is DirMoveState.FAILED
 
 
 def test_a_dir_that_the_broker_does_not_have_fails_at_once() -> None:
@@ -154,7 +155,7 @@ def test_a_replica_on_no_dir_waits() -> None:
 
 
 def test_a_copy_that_vanished_is_begun_again_after_a_pause() -> None:
-    known = {FIRST: Progress(state=State.COPYING)}
+    known = {FIRST: Progress(state=DirMoveState.COPYING)}
 
     made = decide.decide([FIRST], known, dirs(at_a=(0,)), 5)
 
@@ -165,8 +166,8 @@ def test_a_copy_that_vanished_is_begun_again_after_a_pause() -> None:
 
 def test_what_the_status_says_is_read_back() -> None:
     known = {
-        FIRST: Progress(state=State.COPYING, size=100, copied=40, lag=3, nearer_at=7),
-        SECOND: Progress(state=State.FAILED, message="why", nearer_at=7),
+        FIRST: Progress(state=DirMoveState.COPYING, size=100, copied=40, lag=3, nearer_at=7),
+        SECOND: Progress(state=DirMoveState.FAILED, message="why", nearer_at=7),
     }
 
     assert progress.remembered({"moves": progress.entries([FIRST, SECOND], known)}, 7) == known
@@ -215,7 +216,7 @@ def test_nothing_begins_that_would_overfill_its_dir_with_all_that_is_on_its_way(
 
 
 def test_a_copy_whose_dir_fills_is_given_up_before_the_dir_is_full() -> None:
-    known = {FIRST: Progress(state=State.COPYING)}
+    known = {FIRST: Progress(state=DirMoveState.COPYING)}
     near = decide.decide([FIRST], known, sized({0: 300}, used=(300, 900, 0), copies={0: Copy(260, 9)}), 0)
     made = decide.decide([FIRST], known, sized({0: 300}, used=(300, 930, 0), copies={0: Copy(260, 9)}), 0)
 
@@ -234,7 +235,7 @@ def test_a_copy_that_grows_no_faster_than_its_log_is_given_up() -> None:
         board = sized({0: 100 + second}, copies={0: Copy(50 + second, 9)})
         known = dict(decide.decide([FIRST], known, board, second).progress)
 
-    assert known[FIRST].state is State.FAILED
+    assert known[FIRST].state is DirMoveState.FAILED
     assert "no progress" in known[FIRST].message
 
 

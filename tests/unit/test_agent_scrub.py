@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from spindle.api.broker import ObservedDisk
+from spindle.api.enums import SegmentErrorKind
 from spindle.model.disk_facts import Found
 from spindle.model.disk_identity import Identity, MetaProperties, render_identity
 from spindle.scrub.catalog import Segment, file_name
 from spindle.scrub.confirmation import SegmentPlace, SegmentProblem
 from spindle.scrub.schedule import Run, checked_at
-from spindle.scrub.segment_errors import SegmentError, SegmentErrorKind
+from spindle.scrub.segment_errors import SegmentError
 from spindle_agent.disk import Disk, WatchedDisk, first_of, pace_of
 from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import Inspected

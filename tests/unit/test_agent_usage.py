@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from spindle.api.broker import DiskForecast
+from spindle.api.enums import DirMoveState
 from spindle.api.policy import Thresholds
 from spindle.forecast.history import HOUR, History
 from spindle.model.disk_identity import Identity, render_identity
 from spindle_agent.broker.client import Copy, LogDir
-from spindle_agent.moves.progress import Move, Progress, State
+from spindle_agent.moves.progress import Move, Progress
 from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import (
     LARGEST,
@@ -300,7 +301,7 @@ def test_thresholds_of_the_spec_count() -> None:
 
 def test_moves_that_have_begun_are_in_flight() -> None:
     def copying(**more: Any) -> Progress:
-        return Progress(state=State.COPYING, size=100, **more)
+        return Progress(state=DirMoveState.COPYING, size=100, **more)
 
     moves = {
         Move("a", 0, "/one", "/two"): copying(copied=30),

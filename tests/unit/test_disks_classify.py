@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from spindle.api.broker import CONTENTS, VERDICTS
+from spindle.api.enums import DiskVerdict
 from spindle.disks.classify import FLAPPING, HOLD_SECONDS, DiskTracker, Judged, resume, step
 from spindle.disks.findings import RULES, ProbeSettings
 from spindle.disks.signals import Latency, Probe, Signals, compare
 from spindle.model import disk_facts
-from spindle.model.disk_verdict import DiskVerdict
 
 F = "0a1b2c3d-0000-4000-8000-00000000000f"
 G = "0a1b2c3d-0000-4000-8000-000000000010"
@@ -69,11 +68,6 @@ class Disk:
 
 def hangs(since: float, quiet: float | None = 60.0) -> Signals:
     return replace(GOOD, probe=Probe.pending(since, "fsync"), latency=Latency(quiet=quiet))
-
-
-def test_words_are_those_of_the_api() -> None:
-    assert tuple(DiskVerdict) == VERDICTS
-    assert {disk_facts.OURS, disk_facts.BLANK, disk_facts.FOREIGN, disk_facts.UNKNOWN} == set(CONTENTS)
 
 
 def test_a_good_disk_is_healthy_from_the_first_round() -> None:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from spindle.api.enums import DiskState
 from spindle.disks.health import Health
-from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, TRIGGERS, DiskFacts, DiskState, initial, step
+from spindle.disks.lifecycle import MEANINGS, TRANSITIONS, TRIGGERS, DiskFacts, initial, step
 from spindle.model import disk_facts
 from tools.disk_life import disk_life_page
 

@@ -14,6 +14,7 @@ PACKAGES = (
     "spindle_agent",
     "spindle_rebalance",
     "spindle_cli",
+    "spindle_shared",
     "spindle_samples",
 )
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

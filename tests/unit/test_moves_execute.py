@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from spindle.api.enums import Pressure
 from spindle.model.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from spindle.moves.backoff import FIRST
 from spindle.moves.execute import cleanup
@@ -20,7 +21,7 @@ from spindle.moves.journal import (
 )
 from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
-from spindle.moves.rate_control import PERIOD, Pressure
+from spindle.moves.rate_control import PERIOD
 from spindle.moves.signals import MoveSignals
 from tests.model.moving import Dir, Kafka, Node, Part, execute
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from spindle.moves.rate_control import Pressure, RateBounds, highest, pressure, steer
+from spindle.api.enums import Pressure
+from spindle.moves.rate_control import RateBounds, highest, pressure, steer
 
 BOUNDS = RateBounds(1_000_000, 50_000_000)
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spindle.api import names
+from spindle.api.enums import Pressure
 from spindle.model.actions import Create, Patch, PlaceReplicas, Reassign, SetConfigs
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.plan_builder import PlanBuilder
@@ -14,7 +15,6 @@ from spindle.model.view import KafkaView
 from spindle.moves.carry_out import carry_out, load_journal, reconcile_moves, signals_of
 from spindle.moves.journal import DroppedReplica, Journal, Move, SavedConfig, parse, render
 from spindle.moves.journal_record import reconcile_cleanup
-from spindle.moves.rate_control import Pressure
 from spindle.moves.requests import MoveRequests
 from tests.model.moving import Dir, Kafka, Node, Part
 from tests.model.world import World

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from spindle.api import names
+from spindle.api.enums import DiskVerdict
 from spindle.config.dynamic_config_record import ANN_DYNAMIC_CONFIG
 from spindle.disks.broker_disks import EXCLUDED, HUNG, BrokerDisk
 from spindle.disks.health import Health
 from spindle.model.actions import Action, Apply, Create, Delete, Evict, MarkDown, Tune
 from spindle.model.config_values import ConfigValues
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.maintenance import NO_REQUEST
 from spindle.model.times import stamp
 from spindle.model.view import Partition

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spindle.api.engine import Window
+from spindle.api.enums import ProposalPhase
 from spindle.api.policy import Rebalance
 from spindle.proposals.approval import approval, seconds_needed
 from spindle.proposals.duration import allowed, carried_out, too_long
 from spindle.proposals.lifecycle import TRANSITIONS, TRIGGERS, ProposalFacts, ProposalProblem, next_step
 from spindle.proposals.move_states import read_move_states
-from spindle.proposals.proposal import ProposalPhase, read_proposal
+from spindle.proposals.proposal import read_proposal
 from spindle.proposals.windows import WindowState, window_state
 from tests.unit.proposal_samples import D0, D1, HASH, in_journal, move, rebalance
 

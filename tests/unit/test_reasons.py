@@ -3,9 +3,8 @@
 import ast
 from pathlib import Path
 
+from spindle.api.enums import ProposalPhase, UsageLevel
 from spindle.model.actions import Action
-from spindle.model.bounds import UsageLevel
-from spindle.proposals.proposal import ProposalPhase
 from spindle.reasons import SECTIONS, all_reasons, find, page_of
 from spindle.reasons.disk_states import DISK_STATES
 from spindle.reconcile.wait_kinds import REASONS, WaitKind

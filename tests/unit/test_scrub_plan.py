@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from spindle.api.enums import SegmentErrorKind
 from spindle.scrub.catalog import Segment
 from spindle.scrub.confirmation import AGAIN_AFTER, CONFIRM_AFTER, Confirmations, SegmentPlace
 from spindle.scrub.rate import BLOCK, Bucket, piece
@@ -20,7 +21,7 @@ from spindle.scrub.schedule import (
     sound,
     unchecked,
 )
-from spindle.scrub.segment_errors import SegmentError, SegmentErrorKind
+from spindle.scrub.segment_errors import SegmentError
 from spindle.scrub.state_file import ScrubState, parse, render
 
 DAY = 86400.0

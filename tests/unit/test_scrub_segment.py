@@ -9,10 +9,10 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
+from spindle.api.enums import SegmentErrorKind
 from spindle.scrub.batches import epoch_of
 from spindle.scrub.catalog import Segment, file_name, inactive, partition_of
 from spindle.scrub.indexes import Indexes
-from spindle.scrub.segment_errors import SegmentErrorKind
 from tests.unit.scrub_logs import Log, batch, log
 
 LOG = log([[b"a" * 300, b"b"], [b"c" * 9000], [b"d"], [b"e" * 20, b"f", b"g"]], base=500)

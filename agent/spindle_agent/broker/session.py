@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from spindle.moves.rate_control import Pressure
+from spindle.api.enums import Pressure
 from spindle_agent.backoff import Backoff
 from spindle_agent.broker.client import KafkaClient, LogDir
 from spindle_agent.broker.connection import Access, BrokerConnection, BrokerError

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from spindle.api.enums import DirMoveState
 from spindle_agent.broker.client import Copy, LogDir, Replica, offline
 from spindle_agent.moves import progress as progresses
-from spindle_agent.moves.progress import Move, Progress, State
+from spindle_agent.moves.progress import Move, Progress
 
 AT_ONCE: Final = 2  # copies per broker
 
@@ -61,10 +62,10 @@ def decide(
     for move in moves:
         made = board.stands(move, known.get(move, Progress(nearer_at=now)))
         progress[move] = made
-        if made.state is State.FAILED and board.copy_dir(move.replica) == move.to_dir:
+        if made.state is DirMoveState.FAILED and board.copy_dir(move.replica) == move.to_dir:
             cancel |= board.back(move.replica)
     for move in known.keys() - progress.keys():
-        if board.copy_dir(move.replica) != move.to_dir or known[move].state is State.DONE:
+        if board.copy_dir(move.replica) != move.to_dir or known[move].state is DirMoveState.DONE:
             continue
         if not any(other.replica == move.replica and other.to_dir == move.to_dir for other in moves):
             cancel |= board.back(move.replica)
@@ -108,7 +109,7 @@ class _Board:
         home, copy = self._home.get(move.replica), self._copies.get(move.replica)
         if home is not None and home[0] == move.to_dir:
             return progresses.arrived(before, home[1])
-        if before.state is State.FAILED:
+        if before.state is DirMoveState.FAILED:
             return before
         if home is None:
             return progresses.waits(
@@ -118,14 +119,14 @@ class _Board:
         if copy is not None and copy[0] == move.to_dir:
             made = progresses.copying(before, copy[1], self._now)
             why = self._fills(move, made)
-            return progresses.failed(made, why) if why and made.state is State.COPYING else made
+            return progresses.failed(made, why) if why and made.state is DirMoveState.COPYING else made
         if copy is not None:
             return progresses.waits(before, f"A copy of it to {copy[0]} is running.")
         if self._held:
             return progresses.waits(before, self._held)
         if move.to_dir not in self._live:
             return progresses.failed(before, f"The broker has no log dir {move.to_dir}.")
-        if before.state is not State.QUEUED:
+        if before.state is not DirMoveState.QUEUED:
             return progresses.refused(before, "its copy disappeared", self._now)
         return before if self._now < before.not_before else replace(before, message="")
 
@@ -170,7 +171,7 @@ class _Board:
         able = [
             move
             for move in moves
-            if progress[move].state is State.QUEUED and progress[move].not_before <= self._now
+            if progress[move].state is DirMoveState.QUEUED and progress[move].not_before <= self._now
         ]
         while len(chosen) < room:
             free = [m for m in able if m.replica not in taken and m.replica in self._home and m not in full]

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.api import quantity
+from spindle.api.enums import DirMoveState, Pressure
 from spindle.moves import between_dirs
-from spindle.moves.rate_control import Pressure, RateBounds
+from spindle.moves.rate_control import RateBounds
 from spindle_agent.broker.client import KafkaClient, LogDir
 from spindle_agent.moves import decide, progress
 from spindle_agent.moves.decide import Decision
 from spindle_agent.moves.pace import Pace
-from spindle_agent.moves.progress import Move, Progress, State
+from spindle_agent.moves.progress import Move, Progress
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class Mover:
         if self.throttle is not None:
             told |= {
                 "wantedBytesPerSecond": self.throttle,
-                "pressure": self._pace.felt.name.capitalize(),
+                "pressure": self._pace.felt.label,
             }
         return fields | {"throttle": told} if told else fields
 
@@ -199,5 +200,9 @@ class Mover:
     def _log_changes(self, decision: Decision) -> None:
         for move, made in decision.progress.items():
             before = self._known.get(move)
-            if before is not None and before.state is not made.state and made.state is not State.COPYING:
+            if (
+                before is not None
+                and before.state is not made.state
+                and made.state is not DirMoveState.COPYING
+            ):
                 log.info("%s: %s-%d is %s. %s", self._name, *move.replica, made.state, made.message)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from spindle.moves.rate_control import PERIOD, Pressure, RateBounds, highest, steer
+from spindle.api.enums import Pressure
+from spindle.moves.rate_control import PERIOD, RateBounds, highest, steer
 
 
 class Pace:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, Final
 
+from spindle.api.enums import DirMoveState
 from spindle_agent.broker.client import Copy, Replica
 
 GIVE_UP: Final = 600.0  # seconds without progress
@@ -13,15 +13,6 @@ ATTEMPTS: Final = 5  # refusals by the broker after which a move fails
 _RETRY: Final = 10.0  # seconds after a refusal, times the number of refusals
 _WINDOW: Final = 30.0  # seconds over which a rate is averaged
 _APART: Final = 2.0  # seconds between the samples that are kept for the rate
-
-
-class State(StrEnum):
-    """State of a move."""
-
-    QUEUED = "Queued"
-    COPYING = "Copying"
-    DONE = "Done"
-    FAILED = "Failed"
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ class Progress:
         samples: observations of the copy in the last half minute.
     """
 
-    state: State = State.QUEUED
+    state: DirMoveState = DirMoveState.QUEUED
     message: str = ""
     size: int | None = None
     copied: int | None = None
@@ -108,7 +99,7 @@ def remembered(observed: Mapping[str, Any], now: float) -> dict[Move, Progress]:
     """Moves of a previous agent, from ``status.observed.moves``."""
     return {
         _move(each): Progress(
-            state=State(each["state"]),
+            state=DirMoveState(each["state"]),
             message=str(each.get("message", "")),
             size=each.get("bytes"),
             copied=each.get("copied"),
@@ -126,7 +117,7 @@ def _move(entry: Mapping[str, Any]) -> Move:
 def begun(progress: Progress, now: float) -> Progress:
     """Progress after the broker accepted the move."""
     return replace(
-        progress, state=State.COPYING, message="", copied=0, nearest=None, nearer_at=now, samples=()
+        progress, state=DirMoveState.COPYING, message="", copied=0, nearest=None, nearer_at=now, samples=()
     )
 
 
@@ -146,18 +137,27 @@ def refused(progress: Progress, reason: str, now: float) -> Progress:
 
 def failed(progress: Progress, why: str) -> Progress:
     """The move has failed. The operator decides whether and when to request it again."""
-    return replace(progress, state=State.FAILED, message=why, samples=())
+    return replace(progress, state=DirMoveState.FAILED, message=why, samples=())
 
 
 def waits(progress: Progress, why: str) -> Progress:
     """Not started, with the reason."""
-    return replace(progress, state=State.QUEUED, message=why, copied=None, lag=None, nearest=None, samples=())
+    return replace(
+        progress, state=DirMoveState.QUEUED, message=why, copied=None, lag=None, nearest=None, samples=()
+    )
 
 
 def arrived(progress: Progress, size: int) -> Progress:
     """The move is done, regardless of its previous state."""
     return replace(
-        progress, state=State.DONE, message="", size=size, copied=size, lag=None, nearest=None, samples=()
+        progress,
+        state=DirMoveState.DONE,
+        message="",
+        size=size,
+        copied=size,
+        lag=None,
+        nearest=None,
+        samples=(),
     )
 
 
@@ -168,11 +168,11 @@ def copying(before: Progress, copy: Copy, now: float) -> Progress:
     """
     size = before.size or 0
     left, lag = max(0, size - copy.size), max(0, copy.lag)
-    nearest = before.nearest if before.state is State.COPYING else None
+    nearest = before.nearest if before.state is DirMoveState.COPYING else None
     nearer = nearest is None or left < nearest[0] or lag < nearest[1]
     made = replace(
         before,
-        state=State.COPYING,
+        state=DirMoveState.COPYING,
         message="",
         copied=copy.size,
         lag=lag,
@@ -218,7 +218,7 @@ def entries(
 
 def under_way(progress: Mapping[Move, Progress]) -> bool:
     """Whether any move is unfinished."""
-    return any(each.state in (State.QUEUED, State.COPYING) for each in progress.values())
+    return any(each.state in (DirMoveState.QUEUED, DirMoveState.COPYING) for each in progress.values())
 
 
 def _entry(move: Move, progress: Progress, clock: float) -> dict[str, Any]:

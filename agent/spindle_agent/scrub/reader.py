@@ -10,12 +10,13 @@ from typing import Final
 
 import crc32c
 
+from spindle.api.enums import SegmentErrorKind
 from spindle.scrub.batches import SHORT, SegmentBounds, epoch_of
 from spindle.scrub.catalog import Segment, file_name, inactive
 from spindle.scrub.confirmation import SegmentIdentity
 from spindle.scrub.rate import BLOCK
 from spindle.scrub.segment import SegmentCheck
-from spindle.scrub.segment_errors import LOG, OFFSETS, TIMES, SegmentError, SegmentErrorKind
+from spindle.scrub.segment_errors import LOG, OFFSETS, TIMES, SegmentError
 from spindle_agent import volume
 from spindle_agent.scrub.survey import BAD_MEDIUM, names_in
 

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from spindle.api.enums import UsageLevel
 from spindle.api.policy import LastResortActions, Thresholds
 from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, History
-from spindle.model.bounds import UsageLevel, disk_bounds
+from spindle.model.bounds import disk_bounds
 
 THRESHOLDS: Final = {
     "warnAt": UsageLevel.WARN,

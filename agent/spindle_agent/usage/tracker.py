@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from spindle.api.enums import DirMoveState
 from spindle.api.policy import Thresholds
 from spindle_agent.broker.client import LogDir
 from spindle_agent.disk import Disk
-from spindle_agent.moves.progress import Move, Progress, State
+from spindle_agent.moves.progress import Move, Progress
 from spindle_agent.probing.messages import Recalled, well
 from spindle_agent.probing.pool import Key
 from spindle_agent.usage import forecast
@@ -156,7 +157,7 @@ def in_flight(moves: Mapping[Move, Progress], log_dir: str) -> tuple[int, int]:
     """Bytes that running moves will still add to a log dir, and bytes that they will free there."""
     arriving = leaving = 0
     for move, progress in moves.items():
-        if progress.state is not State.COPYING or progress.size is None:
+        if progress.state is not DirMoveState.COPYING or progress.size is None:
             continue
         if move.to_dir == log_dir:
             arriving += max(0, progress.size - (progress.copied or 0))

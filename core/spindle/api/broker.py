@@ -29,30 +29,14 @@ from spindle.api.common import (
     rule,
     rules,
 )
+from spindle.api.enums import DirMoveState, DiskContent, DiskVerdict, Pressure, StartKind, UsageLevel
 from spindle.api.names import API_VERSION
 from spindle.api.policy import Thresholds
 from spindle.api.scrub import MOST_CORRUPT, BrokerScrub, CorruptSegment, ScrubProgress
-from spindle.api.start_kinds import KINDS
 
 MOST_DISKS: Final = 64
 MOST_MOVES: Final = 2000
 MOST_RETIRED: Final = 256
-VERDICTS: Final = ("Healthy", "Suspect", "Slow", "Failed", "Missing", "Swapped")
-CONTENTS: Final = ("ours", "blank", "foreign", "unknown")
-LEVELS: Final = (
-    "Normal",
-    "Warn",
-    "Move",
-    "Cordon",
-    "RejectMoves",
-    "DropReplicas",
-    "ReduceRetention",
-    "DeleteRecords",
-    "ThrottleProducers",
-    "BlockProducers",
-)
-MOVE_STATES: Final = ("Queued", "Copying", "Done", "Failed")
-PRESSURES: Final = ("Calm", "Busy", "Strained")
 
 _IDENTITY = "identifies the broker and its data and cannot be changed: restore the previous value"
 
@@ -313,7 +297,7 @@ class KafkaBrokerSpec(ApiModel):
 class DiskUsageStatus(ApiModel):
     """Usage of a disk and the action taken."""
 
-    level: Annotated[str, Field(json_schema_extra={"enum": list(LEVELS)})] = Field(
+    level: Annotated[str, Field(json_schema_extra={"enum": [level.label for level in UsageLevel]})] = Field(
         description="The usage level that the disk has reached: Normal, Warn, Move (replicas are moved away), Cordon, RejectMoves (no "
         "replica is moved in), DropReplicas (a replica is dropped where enough others are in sync) and, if enabled, "
         "ReduceRetention, DeleteRecords, ThrottleProducers, BlockProducers. Each level includes the actions of the levels "
@@ -389,7 +373,7 @@ class ObservedDisk(ApiModel):
     """One disk as observed by the agent on its node."""
 
     name: ShortText = Field(description="Name of the disk: disk0, disk1, …")
-    verdict: Annotated[str, Field(json_schema_extra={"enum": list(VERDICTS)})] = Field(
+    verdict: Annotated[str, Field(json_schema_extra={"enum": list(DiskVerdict)})] = Field(
         description="Verdict of the probes: Healthy; Suspect (abnormal, no action yet); Slow; Failed; Missing (nothing is mounted there); "
         "Swapped (another file system is mounted there)."
     )
@@ -413,7 +397,7 @@ class ObservedDisk(ApiModel):
         description="While the disk is stalled: how long that probe has been pending, in steps of 5 s. Spindle stops a broker for a hang "
         "only when a later observation shows the same probe pending for longer.",
     )
-    content: Annotated[str, Field(json_schema_extra={"enum": list(CONTENTS)})] | None = Field(
+    content: Annotated[str, Field(json_schema_extra={"enum": list(DiskContent)})] | None = Field(
         None,
         description="Content of the disk: ours, blank, foreign (another broker's disk, a retired disk, or unrelated data) or unknown.",
     )
@@ -447,7 +431,7 @@ class ObservedMove(ApiModel):
     partition: Count = Field(description="Partition of the replica.")
     from_dir: Path = Field(description="Source log dir.")
     to_dir: Path = Field(description="Target log dir.")
-    state: Annotated[str, Field(json_schema_extra={"enum": list(MOVE_STATES)})] = Field(
+    state: Annotated[str, Field(json_schema_extra={"enum": list(DirMoveState)})] = Field(
         description="Queued, Copying, Done or Failed."
     )
     bytes: Bytes | None = Field(None, description="Size of the replica in bytes.")
@@ -479,10 +463,12 @@ class ObservedThrottle(ApiModel):
         "setting if its value is still one of these.",
         json_schema_extra=atomic(most=4),
     )
-    pressure: Annotated[str, Field(json_schema_extra={"enum": list(PRESSURES)})] | None = Field(
-        None,
-        description="Load of the source and target disks: Calm (the rate rises to throttleBytesPerSecond), Busy (the rate stays), Strained "
-        "(the rate falls to throttleBytesPerSecondMin).",
+    pressure: Annotated[str, Field(json_schema_extra={"enum": [load.label for load in Pressure]})] | None = (
+        Field(
+            None,
+            description="Load of the source and target disks: Calm (the rate rises to throttleBytesPerSecond), Busy (the rate stays), Strained "
+            "(the rate falls to throttleBytesPerSecondMin).",
+        )
     )
 
 
@@ -529,7 +515,7 @@ class BrokerStart(ApiModel):
         description="Reason for the start: the reason of the restart (SpecChanged, Stopped, …), PodCreated, or ContainerRestarted if the "
         "container ended by itself.",
     )
-    kind: Annotated[str, Field(json_schema_extra={"enum": list(KINDS)})] | None = Field(
+    kind: Annotated[str, Field(json_schema_extra={"enum": list(StartKind)})] | None = Field(
         None,
         description="Clean (after a clean shutdown), Dirty (after an unclean shutdown, with log recovery), Empty (no logs).",
     )

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from spindle.api.common import ApiModel, Bytes, Count, Sentence, Time, TopicName, atomic, hint
+from spindle.api.enums import SegmentErrorKind
 
-KINDS: Final = ("Crc", "Magic", "Length", "Zeroed", "Truncated", "Offset", "Epoch", "Index", "Unreadable")
 FILES: Final = ("log", "index", "timeindex")
 MOST_CORRUPT: Final = 20
 MOST_ASKED: Final = 100
@@ -74,7 +74,7 @@ class CorruptSegment(ApiModel):
         description="Base offset of the segment, which names its files.",
         json_schema_extra={"format": "int64"},
     )
-    kind: Annotated[str, Field(json_schema_extra={"enum": list(KINDS)})] = Field(
+    kind: Annotated[str, Field(json_schema_extra={"enum": list(SegmentErrorKind)})] = Field(
         description="Kind of corruption: Crc (checksum), Magic, Length (header of a batch), Zeroed, Truncated, Offset, Epoch (order of "
         "offsets and of leader epochs), Index (offset index or time index), Unreadable (the disk returns no data)."
     )

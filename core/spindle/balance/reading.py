@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spindle.api import quantity
+from spindle.api.enums import DiskState, UsageLevel
 from spindle.balance.picture import DirPlace, Picture, PlaceKey
-from spindle.disks.lifecycle import DiskState
-from spindle.model.bounds import BY_LABEL, UsageLevel, disk_bounds
+from spindle.model.bounds import BY_LABEL, disk_bounds
 from spindle.model.replica_index import ReplicaIndex, view_for_planning
 from spindle.model.view import Broker, KafkaView, LogDir
 from spindle.model.waiting import counted, some

@@ -5,12 +5,12 @@ No broker runs that could name the lost partitions, so their loss cannot be acce
 
 from typing import Final
 
+from spindle.api.enums import DiskVerdict
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.disk_slot import SlotContent as Place
 from spindle.disks.disk_states import place_of
 from spindle.model import disk_facts, objects
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.waiting import Waiting, counted, some
 

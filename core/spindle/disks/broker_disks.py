@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState, DiskVerdict
 from spindle.disks import correlated_failures
 from spindle.disks.correlated_failures import SHARED_FOR_SECONDS
 from spindle.disks.health import (
@@ -19,11 +20,9 @@ from spindle.disks.health import (
     Health,
     health,
 )
-from spindle.disks.lifecycle import DiskState
 from spindle.model import disk_facts, objects
 from spindle.model.agents import NO_AGENT, Agent
 from spindle.model.broker_disks import disks_of, in_use_before
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.lost_brokers import claimed_lost
 from spindle.model.maintenance import NO_REQUEST, DiskRequest, disk_requests
 from spindle.model.node_loss import NodeLossClaim

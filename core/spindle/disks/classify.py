@@ -12,10 +12,10 @@ rounds that show only that something takes long: what is pending may hang, or ma
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from spindle.api.enums import DiskVerdict
 from spindle.disks.findings import BY_KAFKA, BY_PROBE, RULES, SUSPECT_LEAVES, Finding, ProbeSettings, find
 from spindle.disks.signals import ProbeOutcome, Signals
 from spindle.model import disk_facts
-from spindle.model.disk_verdict import DiskVerdict
 
 FLAPPING: Final = "Flapping"
 FLAPS: Final = 3  # times that a trigger turns on within the window before it is held

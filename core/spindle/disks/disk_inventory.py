@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
+from spindle.api.enums import DiskState, UsageLevel
 from spindle.disks import correlated_failures
 from spindle.disks.acceptance import Loss
 from spindle.disks.broker_disks import BrokerDisk, broker_disks
-from spindle.disks.lifecycle import DiskState
 from spindle.disks.usage import DiskUsage, find_disk_usage, recorded_level
 from spindle.model import disk_facts, objects
-from spindle.model.bounds import UsageLevel
 from spindle.model.replica_index import Key, ReplicaIndex
 from spindle.model.state import ClusterState
 from spindle.model.view import STORAGE_ERROR, Broker, KafkaView, LogDir

@@ -5,18 +5,17 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState, DiskVerdict, UsageLevel
 from spindle.disks.broker_disks import HUNG, BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory, StateRecord
 from spindle.disks.disk_slot import SlotContent as Place
 from spindle.disks.disk_slot import SlotObservation, classify_slot
 from spindle.disks.health import KAFKA_OFFLINE, PREFLIGHT, UNKNOWN
-from spindle.disks.lifecycle import MEANINGS, DiskFacts, DiskState, Transition, initial, step
+from spindle.disks.lifecycle import MEANINGS, DiskFacts, Transition, initial, step
 from spindle.disks.remedy import RecoveryTimers, Remedy, remedy
 from spindle.disks.remove_dir import may_remove_dir
 from spindle.model import disk_facts, objects
 from spindle.model.actions import Patch
-from spindle.model.bounds import UsageLevel
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.events import Event
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.state import ClusterState

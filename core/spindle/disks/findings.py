@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from spindle.api.enums import DiskVerdict
 from spindle.disks.judge import another_filesystem
 from spindle.disks.signals import ProbeOutcome, Signals
 from spindle.model import disk_facts
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.view import STORAGE_ERROR
 
 SUSPECT_LEAVES: Final = 10.0  # seconds that a disk must be healthy before it is no longer Suspect

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from spindle.api.enums import BAD_VERDICTS, DiskVerdict
 from spindle.model import disk_facts
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.view import STORAGE_ERROR
 
 UNKNOWN: Final = "Unknown"
@@ -64,7 +64,7 @@ class Health:
     @property
     def bad(self) -> bool:
         """Whether the disk cannot serve its replicas, as far as is known."""
-        return self.verdict in (DiskVerdict.FAILED, DiskVerdict.MISSING, DiskVerdict.SWAPPED)
+        return self.verdict in BAD_VERDICTS
 
     @property
     def surely_bad(self) -> bool:

@@ -6,29 +6,11 @@ retired ids). `initial` derives the state from that.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
+from spindle.api.enums import DiskState, DiskVerdict
 from spindle.disks.health import UNKNOWN, Health
 from spindle.model import disk_facts as known
-from spindle.model.disk_verdict import DiskVerdict
-
-
-class DiskState(StrEnum):
-    """State of a disk (``status.disks[].state`` of a KafkaBroker)."""
-
-    PROVISIONING = "Provisioning"
-    ACTIVE = "Active"
-    CORDONED = "Cordoned"
-    FAILED = "Failed"
-    EVACUATING = "Evacuating"
-    EVACUATED = "Evacuated"
-    REPLACING = "Replacing"
-    BACKFILLING = "Backfilling"
-    DRAINING = "Draining"
-    DRAINED = "Drained"
-    REMOVED = "Removed"
-
 
 MEANINGS: Final[Mapping[DiskState, str]] = {
     DiskState.PROVISIONING: "Its volume is created, cleared and formatted; Kafka does not use it yet.",

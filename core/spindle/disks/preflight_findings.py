@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState
 from spindle.disks.acceptance import ANN_ACCEPTED, parse
-from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import Cleared, may_clear, may_format, may_format_voter
 from spindle.model import disk_facts, objects
 from spindle.model.actions import Patch

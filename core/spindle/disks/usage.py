@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spindle.api.enums import UsageLevel
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.model import disk_facts
-from spindle.model.bounds import BY_LABEL, DiskBounds, UsageLevel, disk_bounds
+from spindle.model.bounds import BY_LABEL, DiskBounds, disk_bounds
 from spindle.model.levels import LevelVerdict, decide_level
 from spindle.model.state import ClusterState
 from spindle.model.times import seconds, stamp

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState
 from spindle.disks.acceptance import (
     ANN_ACCEPTED,
     Accepted,
@@ -17,7 +18,6 @@ from spindle.disks.acceptance import (
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.health import FULL, OFFLINE_FULL
-from spindle.disks.lifecycle import DiskState
 from spindle.model import disk_facts, objects
 from spindle.model.actions import ElectUnclean, Patch, Reassign
 from spindle.model.plan_builder import PlanBuilder

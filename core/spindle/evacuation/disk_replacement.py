@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState
 from spindle.brokers.claim_annotations import claim_annotations
 from spindle.disks.broker_disks import BrokerDisk, unbound
 from spindle.disks.disk_inventory import DiskInventory
@@ -11,7 +12,6 @@ from spindle.disks.disk_slot import NO_UUID, unexpected_disk
 from spindle.disks.disk_slot import SlotContent as Place
 from spindle.disks.disk_states import place_of, seen_in, stands_empty
 from spindle.disks.health import UNKNOWN
-from spindle.disks.lifecycle import DiskState
 from spindle.disks.rules import may_format
 from spindle.evacuation.backfill import plan_backfill
 from spindle.evacuation.requests import bad_dirs, closed_dirs

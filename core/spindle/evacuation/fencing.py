@@ -3,11 +3,11 @@
 from typing import Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState
 from spindle.disks import correlated_failures
 from spindle.disks.broker_disks import CORRELATED_STALLS, HUNG, BrokerDisk, many_brokers, stalled_together
 from spindle.disks.correlated_failures import SHARED_FOR_SECONDS
 from spindle.disks.disk_inventory import DiskInventory
-from spindle.disks.lifecycle import DiskState
 from spindle.evacuation.fence import may_fence, stalls_alone
 from spindle.evacuation.hang import HangEvidence, confirms, ends, later, moved, parse, render
 from spindle.model import disk_facts, objects

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState, DiskVerdict
 from spindle.disks import correlated_failures
 from spindle.disks.broker_disks import HUNG, BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.findings import BY_KAFKA
-from spindle.disks.lifecycle import DiskState
 from spindle.evacuation.leadership import move_leadership
 from spindle.model import disk_facts, objects
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key, names_of
 from spindle.model.state import ClusterState

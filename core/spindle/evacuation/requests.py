@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.api import quantity
+from spindle.api.enums import DiskState
 from spindle.brokers.records import find_location
 from spindle.disks.broker_disks import NODE_LOST, BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.disk_states import remedy_of
-from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
 from spindle.disks.remove_dir import may_remove_dir
 from spindle.evacuation.deadlocks import held_by, let_go

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from spindle.api.enums import DiskState
 from spindle.disks.disk_inventory import DiskInventory
-from spindle.disks.lifecycle import DiskState
 from spindle.evacuation.rack_spread import restore_rack_spread
 from spindle.evacuation.requests import bad_dirs, closed_dirs, merge_requests, offline_brokers
 from spindle.moves.journal import EVACUATE, RESTORE

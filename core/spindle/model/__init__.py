@@ -14,7 +14,6 @@ FRONT: Final = (
     "dir_list",
     "disk_facts",
     "disk_identity",
-    "disk_verdict",
     "ids",
     "inspection",
     "layout",

@@ -1,33 +1,12 @@
 """The thresholds of one disk in bytes: where each usage level starts, and where it ends."""
 
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
 from spindle.api import quantity
+from spindle.api.enums import UsageLevel
 from spindle.api.policy import LastResortActions, Thresholds
-
-
-class UsageLevel(IntEnum):
-    """The usage levels, from the lowest to the highest; each one includes the actions of those below it."""
-
-    NORMAL = 0
-    WARN = 1
-    MOVE = 2
-    CORDON = 3
-    REJECT_MOVES = 4
-    DROP_REPLICAS = 5
-    REDUCE_RETENTION = 6
-    DELETE_RECORDS = 7
-    THROTTLE_PRODUCERS = 8
-    BLOCK_PRODUCERS = 9
-
-    @property
-    def label(self) -> str:
-        """The name in the status: ``DeleteRecords``."""
-        return "".join(word.capitalize() for word in self.name.split("_"))
-
 
 BY_LABEL: Final = {usage_level.label: usage_level for usage_level in UsageLevel}
 
@@ -35,12 +14,13 @@ USED_PERCENT: Final = "UsedPercent"
 BYTES_FREE: Final = "BytesFree"
 
 # The levels between RejectMoves and BlockProducers are evenly spaced: 91, 92, 93 and 94 % by default.
-_BETWEEN: Final = (
-    UsageLevel.DROP_REPLICAS,
-    UsageLevel.REDUCE_RETENTION,
-    UsageLevel.DELETE_RECORDS,
-    UsageLevel.THROTTLE_PRODUCERS,
+_BETWEEN: Final = tuple(
+    level for level in UsageLevel if UsageLevel.REJECT_MOVES < level < UsageLevel.BLOCK_PRODUCERS
 )
+# Levels whose action must be enabled, and the field that enables it.
+_ENABLED_BY: Final = {
+    level: level.name.lower() for level in UsageLevel if level.name.lower() in LastResortActions.model_fields
+}
 
 
 @dataclass(frozen=True)
@@ -100,12 +80,7 @@ def disk_bounds(
     for number, usage_level in enumerate(_BETWEEN, 1):
         way = (stop[0] - reject[0]) * number // (len(_BETWEEN) + 1)
         begins[usage_level] = reject[0] + max(0, way), reject[1]
-    on = {
-        UsageLevel.REDUCE_RETENTION: actions.reduce_retention,
-        UsageLevel.DELETE_RECORDS: actions.delete_records,
-        UsageLevel.THROTTLE_PRODUCERS: actions.throttle_producers,
-        UsageLevel.BLOCK_PRODUCERS: actions.block_producers,
-    }
+    on = {level: getattr(actions, field) for level, field in _ENABLED_BY.items()}
     made: list[LevelBounds] = []
     for usage_level in sorted(begins, reverse=True):
         enter, by = begins[usage_level]

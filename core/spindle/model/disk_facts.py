@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from spindle.api.enums import DiskContent
 from spindle.model.dir_list import NO_LIST, DirList
 from spindle.model.disk_identity import Identity, MetaProperties
 
@@ -11,10 +12,10 @@ PLACEHOLDER: Final = "Placeholder"
 ABSENT: Final = "Absent"
 
 # States reported by inspect.
-OURS: Final = "ours"
-BLANK: Final = "blank"
-FOREIGN: Final = "foreign"
-UNKNOWN: Final = "unknown"
+OURS: Final = DiskContent.OURS
+BLANK: Final = DiskContent.BLANK
+FOREIGN: Final = DiskContent.FOREIGN
+UNKNOWN: Final = DiskContent.UNKNOWN
 NOT_MOUNTED: Final = "not-mounted"
 DEAD: Final = "dead"
 READONLY: Final = "readonly"

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.model.bounds import DiskBounds, LevelBounds, UsageLevel
+from spindle.api.enums import EFFECTS, UsageLevel
+from spindle.model.bounds import DiskBounds, LevelBounds
 
 FORECAST: Final = "Forecast"
 NOT_RELEASED: Final = "NotReleased"
@@ -17,19 +18,6 @@ ROOM: Final = "Room"
 WARN_AHEAD: Final = 24 * 3600.0  # seconds before the expected cordon at which Spindle warns
 MOVE_AHEAD: Final = 3600.0  # seconds before the expected cordon at which replicas are moved away
 _LINGER: Final = 1.5  # hysteresis: the forecast must exceed the time by this factor before the level ends
-
-_DOES: Final = {
-    UsageLevel.NORMAL: "There is enough free space.",
-    UsageLevel.WARN: "No action is taken yet.",
-    UsageLevel.MOVE: "Replicas are moved to disks with more free space.",
-    UsageLevel.CORDON: "No new replica is placed on the disk, and replicas are moved away.",
-    UsageLevel.REJECT_MOVES: "Moves to the disk are rejected.",
-    UsageLevel.DROP_REPLICAS: "A replica is dropped where enough others are in sync.",
-    UsageLevel.REDUCE_RETENTION: "The retention of the topics that fill the disk is halved.",
-    UsageLevel.DELETE_RECORDS: "The oldest records on the disk are deleted.",
-    UsageLevel.THROTTLE_PRODUCERS: "Producers without a quota of their own are throttled.",
-    UsageLevel.BLOCK_PRODUCERS: "Producers of the topics on the disk are blocked.",
-}
 
 
 @dataclass(frozen=True)
@@ -66,18 +54,18 @@ def decide_level(
     percent = 100 * used // levels.capacity if levels.capacity else 0
     size = f"{percent} % of {levels.capacity / 1e9:.1f} GB is used"
     if usage_level is UsageLevel.NORMAL:
-        return LevelVerdict(usage_level, ROOM, f"{size}. {_DOES[usage_level]}", percent)
+        return LevelVerdict(usage_level, ROOM, f"{size}. {EFFECTS[usage_level]}", percent)
     level = levels.at(usage_level)
     if reached is usage_level:
         edge = f"{usage_level.label} starts at {_percent(level.enter, levels)} %"
-        return LevelVerdict(usage_level, level.by, f"{size}; {edge}. {_DOES[usage_level]}", percent)
+        return LevelVerdict(usage_level, level.by, f"{size}; {edge}. {EFFECTS[usage_level]}", percent)
     if held is usage_level:
         edge = f"level {usage_level.label} ends below {_percent(level.leave, levels)} %"
-        return LevelVerdict(usage_level, NOT_RELEASED, f"{size}; {edge}. {_DOES[usage_level]}", percent)
+        return LevelVerdict(usage_level, NOT_RELEASED, f"{size}; {edge}. {EFFECTS[usage_level]}", percent)
     # A coarse time, so that the status is not written every second.
     ahead = "a day" if usage_level is UsageLevel.WARN else "an hour"
     edge = f"at its current growth the disk will reach the cordon threshold within about {ahead}"
-    return LevelVerdict(usage_level, FORECAST, f"{size}; {edge}. {_DOES[usage_level]}", percent)
+    return LevelVerdict(usage_level, FORECAST, f"{size}; {edge}. {EFFECTS[usage_level]}", percent)
 
 
 def _foreseen(used: int, levels: DiskBounds, before: UsageLevel, cordon_in: float | None) -> UsageLevel:

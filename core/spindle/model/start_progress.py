@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.api.start_kinds import KINDS
+from spindle.api.enums import StartKind
 
 _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (-?[0-9.]+(?:[eE][-+]?[0-9]+)?)$", re.MULTILINE)
 _KIND: Final = re.compile(r'kind="(\w+)"')
@@ -31,7 +31,7 @@ class Start:
     """What a Kafka process reports about its start.
 
     Attributes:
-        kind: one of `KINDS`; None if not reported.
+        kind: a `StartKind`; None if not reported.
         logs_left, segments_left: number still to load; 0 once all are loaded.
     """
 
@@ -50,7 +50,7 @@ def read_start(text: str) -> Start:
     kind, logs, segments = None, 0, 0
     for name, labels, value in _SAMPLE.findall(text):
         if name == "spindle_start" and (found := _KIND.search(labels)):
-            kind = found[1] if found[1] in KINDS else None
+            kind = found[1] if found[1] in tuple(StartKind) else None
         elif name == "kafka_log_LogManager_remainingLogsToRecover":
             logs += _count(value)
         elif name == "kafka_log_LogManager_remainingSegmentsToRecover":

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.api.enums import DiskVerdict, Pressure
 from spindle.model import objects
 from spindle.model.broker_records import BrokerRecords
-from spindle.model.disk_verdict import DiskVerdict
 from spindle.model.events import Event
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.state import ClusterState
@@ -21,7 +21,7 @@ from spindle.moves.journal import Journal, JournalError, Move
 from spindle.moves.journal_record import find_journal, read_journal, to_actions, write_journal
 from spindle.moves.limits import Limits
 from spindle.moves.outcome import Progress, RefusedMove, StepResult
-from spindle.moves.rate_control import Pressure, pressure
+from spindle.moves.rate_control import pressure
 from spindle.moves.requests import MoveRequests
 from spindle.moves.signals import MoveSignals
 

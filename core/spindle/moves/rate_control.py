@@ -6,8 +6,9 @@ keeps state in memory: the next step starts from the rate in Kafka's settings.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
+
+from spindle.api.enums import Pressure
 
 PERIOD: Final = 10.0  # seconds between two steps: the averaging time of latencies, so that each step sees the effect of the last one
 _STEPS: Final = 10  # from the lower bound to the upper one
@@ -22,14 +23,6 @@ _PROBE_MS: Final = (
     250.0,
     1000.0,
 )  # one block written, flushed and read back: the latency that a producer with acks=all sees
-
-
-class Pressure(IntEnum):
-    """Load of a disk; of several disks the highest counts."""
-
-    CALM = 0
-    BUSY = 1
-    STRAINED = 2
 
 
 @dataclass(frozen=True)

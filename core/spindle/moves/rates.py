@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
+from spindle.api.enums import Pressure
 from spindle.model.view import FOLLOWER_RATE, LEADER_RATE
 from spindle.moves.journal import Journal, Move, SettingKey
 from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.limits import Limits
-from spindle.moves.rate_control import PERIOD, Pressure, RateBounds, highest, steer
+from spindle.moves.rate_control import PERIOD, RateBounds, highest, steer
 from spindle.moves.signals import MoveSignals
 from spindle.moves.under_replicated import UnderReplicated
 

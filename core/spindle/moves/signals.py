@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from spindle.api.enums import Pressure
 from spindle.moves.kafka_index import PartitionKey
-from spindle.moves.rate_control import Pressure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,3 @@
 Pure functions. Moves are handed to the executor (`spindle.moves`), which decides on each. The state of each move is in the
 KafkaRebalance's status and in Kafka, so that another operator can continue at any point.
 """
-
-from typing import Final
-
-# Modules that the programs may import (tests/unit/test_fronts.py).
-FRONT: Final = ("proposal",)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from spindle.api.enums import ProposalPhase
 from spindle.model.waiting import counted
-from spindle.proposals.proposal import ProposalPhase
 from spindle.proposals.windows import ALWAYS, WindowState
 
 TRANSIENT_SECONDS: Final = (

@@ -2,35 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from spindle.api import rebalance as api
+from spindle.api.enums import ProposalPhase
 from spindle.moves.journal import Move
 from spindle.proposals.move_states import read_move_states
 
 REASON: Final = "rebalance"  # reason of a proposal's moves in the executor's journal
-
-
-class ProposalPhase(StrEnum):
-    """Phases of a proposal."""
-
-    PROPOSED = "Proposed"
-    APPROVED = "Approved"
-    EXECUTING = "Executing"
-    DONE = "Done"
-    STOPPED = "Stopped"
-    EXPIRED = "Expired"
-    SUPERSEDED = "Superseded"
-    FAILED = "Failed"
-
-    @property
-    def over(self) -> bool:
-        """Whether the proposal is finished."""
-        return self not in (ProposalPhase.PROPOSED, ProposalPhase.APPROVED, ProposalPhase.EXECUTING)
 
 
 @dataclass(frozen=True)

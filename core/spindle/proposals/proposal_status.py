@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from spindle.api.enums import ProposalPhase
 from spindle.model.condition_rows import ConditionRow, as_conditions
 from spindle.model.times import seconds, stamp
 from spindle.model.waiting import counted
 from spindle.proposals.approval import Approval
 from spindle.proposals.lifecycle import ProposalStep
 from spindle.proposals.move_states import DONE, MOVING, OVER, given_up, write_move_states
-from spindle.proposals.proposal import Proposal, ProposalPhase
+from spindle.proposals.proposal import Proposal
 from spindle.proposals.waves import WaveState
 from spindle.proposals.windows import WindowState
 

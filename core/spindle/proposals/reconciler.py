@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from spindle.api.enums import DiskState, ProposalPhase
 from spindle.disks.disk_inventory import DiskInventory
-from spindle.disks.lifecycle import DiskState
 from spindle.model import objects
 from spindle.model.actions import Delete
 from spindle.model.events import Event
@@ -20,7 +20,7 @@ from spindle.proposals.approval import Approval, approval
 from spindle.proposals.duration import AWAY, allowed, carried_out, too_long
 from spindle.proposals.lifecycle import ProposalFacts, ProposalProblem, ProposalStep, next_step
 from spindle.proposals.move_states import DONE, DROPPED, MOVING, OVER, WAITING
-from spindle.proposals.proposal import REASON, Proposal, ProposalPhase, read_proposal
+from spindle.proposals.proposal import REASON, Proposal, read_proposal
 from spindle.proposals.proposal_status import ProposalProgress, proposal_status
 from spindle.proposals.waves import PATIENCE, WaveState, look_over
 from spindle.proposals.windows import WindowState, window_state

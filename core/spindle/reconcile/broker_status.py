@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState
 from spindle.disks.disk_inventory import StateRecord
-from spindle.disks.lifecycle import DiskState
 from spindle.disks.usage import DiskUsage, status_of
 from spindle.model import disk_facts, maintenance, objects
 from spindle.model.broker_disks import disks_of

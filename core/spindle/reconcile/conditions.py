@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from spindle.api import names
-from spindle.disks.lifecycle import DiskState
+from spindle.api.enums import DiskState
 from spindle.model import maintenance, objects
 from spindle.model.actions import (
     Action,

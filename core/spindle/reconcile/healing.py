@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState
 from spindle.disks.broker_disks import EXCLUDED, HUNG, BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.disk_states import advance_states, remedy_of
-from spindle.disks.lifecycle import DiskState
 from spindle.disks.remedy import Remedy
 from spindle.evacuation.data_loss import find_losses, reconcile_losses
 from spindle.evacuation.disk_replacement import backfill_new_disks

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.api.enums import UsageLevel
 from spindle.brokers.zone_spread import rack_status
 from spindle.controllers.quorum_status import quorum_status
 from spindle.disks.agent_health import clocks_row, unmonitored
 from spindle.listeners.external_addresses import listener_status
 from spindle.model import maintenance, objects
-from spindle.model.bounds import BY_LABEL, UsageLevel
+from spindle.model.bounds import BY_LABEL
 from spindle.model.condition_rows import ConditionRow, as_conditions
 from spindle.model.partition_faults import PartitionFaults, partition_faults
 from spindle.model.plan_builder import PlanBuilder

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle.api import names
-from spindle.api.start_kinds import DIRTY
+from spindle.api.enums import StartKind
 from spindle.model import objects
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.start_progress import Start, seconds_left
@@ -81,7 +81,7 @@ def words(start: Mapping[str, Any] | None) -> str:
     """The progress of a start as a sentence; empty while no logs are left to load."""
     if not start or not start.get("logsLeft"):
         return ""
-    how = "recovers" if start.get("kind") == DIRTY else "loads"
+    how = "recovers" if start.get("kind") == StartKind.DIRTY else "loads"
     until = f", until about {start['readyBy']}" if start.get("readyBy") else ""
     return f"Kafka {how} its logs: {start['logsLeft']} of {start['logs']} left{until}."
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState
 from spindle.brokers.claim_annotations import claim_annotations
 from spindle.brokers.records import return_deadline_passed
 from spindle.config.broker_settings import put_back_on
 from spindle.disks.disk_inventory import BEGUN, DiskInventory
-from spindle.disks.lifecycle import DiskState
 from spindle.evacuation.stuck import find_stuck, room_of
 from spindle.model import objects
 from spindle.model.actions import Delete, Patch, UnregisterBroker

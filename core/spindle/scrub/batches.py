@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from spindle.scrub.segment_errors import LOG, SegmentError, SegmentErrorKind
+from spindle.api.enums import SegmentErrorKind
+from spindle.scrub.segment_errors import LOG, SegmentError
 
 Checksum = Callable[[memoryview, int], int]
 """CRC-32C of some bytes, continued from that of the bytes before them (0 at the start)."""

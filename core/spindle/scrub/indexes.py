@@ -8,7 +8,8 @@ timestamp and relative offset (``TimeIndex``): the largest timestamp so far, and
 import struct
 from typing import Final
 
-from spindle.scrub.segment_errors import OFFSETS, TIMES, SegmentError, SegmentErrorKind
+from spindle.api.enums import SegmentErrorKind
+from spindle.scrub.segment_errors import OFFSETS, TIMES, SegmentError
 
 OFFSET_ENTRY: Final = 8
 TIME_ENTRY: Final = 12

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState
 from spindle.api.scrub import MOST_ASKED
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
-from spindle.disks.lifecycle import DiskState
 from spindle.evacuation.repair import repair
 from spindle.evacuation.requests import bad_dirs, closed_dirs
 from spindle.model import objects

@@ -1,22 +1,8 @@
 """Kinds of corruption of a segment."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class SegmentErrorKind(StrEnum):
-    """Kinds, as named in the status and in metrics."""
-
-    CRC = "Crc"  # a batch's checksum does not match its bytes
-    MAGIC = "Magic"  # not a format of batches that Kafka ever had
-    LENGTH = "Length"  # a batch's length, or its number of records, is invalid
-    ZEROED = "Zeroed"  # zeros where a batch should start
-    TRUNCATED = "Truncated"  # the file ends inside a batch
-    OFFSET = "Offset"  # offsets are not ascending, or are outside the segment
-    EPOCH = "Epoch"  # leader epochs are not ascending
-    INDEX = "Index"  # an index is missing, or does not match the log
-    UNREADABLE = "Unreadable"  # the disk returns an error instead of the bytes
-
+from spindle.api.enums import SegmentErrorKind
 
 LOG = "log"
 OFFSETS = "index"

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
+from spindle.api.enums import SegmentErrorKind
 from spindle.scrub.confirmation import SegmentPlace, SegmentProblem
 from spindle.scrub.schedule import Run, Runs
-from spindle.scrub.segment_errors import SegmentError, SegmentErrorKind
+from spindle.scrub.segment_errors import SegmentError
 
 _HEAD: Final = "spindle-scrub-1"
 

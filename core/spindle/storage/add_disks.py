@@ -14,12 +14,12 @@ from typing import Final
 
 from spindle.api import names
 from spindle.api.cluster import BrokerPool
+from spindle.api.enums import DiskState
 from spindle.brokers.claims import claim_of, request_volume
 from spindle.brokers.records import new_disk, node_of_volumes
 from spindle.brokers.volume_room import DiskWant, class_of, free_volume, is_static, reachable
 from spindle.disks.broker_disks import BrokerDisk, unbound
 from spindle.disks.disk_inventory import DiskInventory
-from spindle.disks.lifecycle import DiskState
 from spindle.model import disk_facts, objects
 from spindle.model.actions import Create, Delete, Patch
 from spindle.model.broker_disks import disks_of

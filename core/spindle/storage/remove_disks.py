@@ -7,10 +7,10 @@ Retain: the data on a disk is its owner's to delete.
 from typing import Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState
 from spindle.brokers.claim_annotations import list_on
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import BEGUN, OUT, DiskInventory
-from spindle.disks.lifecycle import DiskState
 from spindle.evacuation.disk_replacement import retire
 from spindle.evacuation.stuck import find_stuck, room_of
 from spindle.model import disk_facts, objects

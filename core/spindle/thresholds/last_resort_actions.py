@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.model.bounds import UsageLevel
+from spindle.api.enums import UsageLevel
 from spindle.model.view import (
     CLEANUP_POLICY,
     DEFAULT_USERS,

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle.api import names
+from spindle.api.enums import DiskState, UsageLevel
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
-from spindle.disks.lifecycle import DiskState
 from spindle.disks.usage import DiskUsage
 from spindle.evacuation.requests import bad_dirs, closed_dirs, offline_brokers
 from spindle.model import objects
 from spindle.model.actions import Action, Patch, TrimPartitions
-from spindle.model.bounds import UsageLevel
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.events import Event
 from spindle.model.levels import FORECAST
