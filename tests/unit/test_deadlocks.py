@@ -48,7 +48,7 @@ class TestReassignedByOthers:
     )
     def test_whose_assignment_it_is(self, now: Partition, theirs: bool) -> None:
         assert bool(taken_over(Journal(dropped=(GONE,)), {("t", 0): now})) is theirs
-        assert meant(Journal(dropped=(GONE,)), [now]) == ({} if theirs else {("t", 0): (0, 1, 2)})
+        assert meant(Journal(dropped=(GONE,)), {("t", 0): now}) == ({} if theirs else {("t", 0): (0, 1, 2)})
 
     @pytest.mark.parametrize(
         "now", [standing(0, 2), standing(0, 3), standing(0, 2, 3, adding=(3,), removing=(2,))]
@@ -68,7 +68,7 @@ class TestReassignedByOthers:
     def test_rule_two_counts_what_the_others_gave_it(self) -> None:
         """Somebody made it two replicas with a minimum of two: nothing could ever spare one, so it is named and not counted."""
         replica_index = view(standing(2, 3))
-        before = meant(Journal(dropped=(GONE,)), replica_index.partitions)
+        before = meant(Journal(dropped=(GONE,)), replica_index.partition_index.by_key)
         assert RestartSafety(replica_index, before).may_go_down(2).named == ("t-0",)
 
     def test_as_many_as_before_is_put_right_and_nothing_is_added_to_it(self) -> None:

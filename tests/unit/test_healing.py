@@ -409,8 +409,8 @@ def test_a_partition_that_was_shrunk_twice_is_meant_to_be_as_large_as_at_first()
     first = DroppedReplica("p", 0, broker=1, bytes=1, before=(0, 1, 2, 3))
     then = DroppedReplica("p", 0, broker=3, bytes=1, before=(0, 2, 3))
     assert (
-        meant(Journal(dropped=(first, then)), None)
-        == meant(Journal(dropped=(then, first)), None)
+        meant(Journal(dropped=(first, then)), {})
+        == meant(Journal(dropped=(then, first)), {})
         == {("p", 0): (0, 1, 2, 3)}
     )
 
@@ -432,11 +432,9 @@ def test_what_left_comes_back_before_a_restart_for_another_reason_than_a_disk(
     journal = Journal(
         dropped=(DroppedReplica("p", 0, broker=1, bytes=1, before=(0, 1, 2), reason=shrunk_for),)
     )
-    refused = restore_pending(
-        journal, None, {0: RestartRequest(reason, ""), 9000: RestartRequest(reason, "")}
-    )
+    refused = restore_pending(journal, {}, {0: RestartRequest(reason, ""), 9000: RestartRequest(reason, "")})
     assert {node: refusal.objects for node, refusal in refused.items()} == ({0: ("p-0",)} if waits else {})
-    assert restore_pending(None, None, {0: RestartRequest(reason, "")}) == {}
+    assert restore_pending(None, {}, {0: RestartRequest(reason, "")}) == {}
 
 
 class TestAcceptance:

@@ -306,6 +306,6 @@ def test_only_a_disk_that_is_added_goes_before_what_was_shed() -> None:
         1: RestartRequest("SpecChanged", ""),
         2: RestartRequest("DiskReturned", ""),
     }
-    assert set(restore_pending(Journal(dropped=(shed,)), None, wanted)) == {1}
-    assert set(restore_pending(Journal(dropped=(shed, dead)), None, wanted)) == {0, 1}
-    assert not restore_pending(Journal(), None, wanted)
+    assert set(restore_pending(Journal(dropped=(shed,)), {}, wanted)) == {1}
+    assert set(restore_pending(Journal(dropped=(shed, dead)), {}, wanted)) == {0, 1}
+    assert not restore_pending(Journal(), {}, wanted)

@@ -111,10 +111,12 @@ class DiskInventory:
     @cached_property
     def view(self) -> KafkaView:
         """Kafka's view, completed by what is known about dead brokers without asking them."""
-        brokers = dict(self.state.kafka.brokers or {})
-        for broker in self.dead_brokers & brokers.keys():
-            brokers[broker] = self._dead_broker(brokers[broker])
-        return replace(self.state.kafka, brokers=brokers) if brokers else self.state.kafka
+        view = self.state.kafka
+        brokers = dict(view.brokers or {})
+        dead = self.dead_brokers & brokers.keys()
+        if not dead:
+            return view
+        return view.with_brokers(brokers | {broker: self._dead_broker(brokers[broker]) for broker in dead})
 
     @cached_property
     def for_planning(self) -> KafkaView:
@@ -122,7 +124,7 @@ class DiskInventory:
         if not self._ceilings or not self.view.brokers:
             return self.view
         brokers = {i: self._levelled(broker) for i, broker in self.view.brokers.items()}
-        return replace(self.view, brokers=brokers)
+        return self.view.with_brokers(brokers)
 
     @cached_property
     def planning_index(self) -> ReplicaIndex:

@@ -45,8 +45,8 @@ def may_format(
     brokers: Mapping[int, Broker] = view.brokers or {}
     concerned = [
         partition
-        for partition in view.partitions or ()
-        if on_disk is None or (partition.topic, partition.index) in on_disk
+        for key, partition in view.partition_index.by_key.items()
+        if on_disk is None or key in on_disk
     ]
     # A broker that is no longer a replica can still be in the ELR, so its absence there must be known.
     unsure = sorted(p.name for p in concerned if p.elr is None)

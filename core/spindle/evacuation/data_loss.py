@@ -57,7 +57,7 @@ def reconcile_losses(
         (broker, partition) whose loss is accepted and of which no replica survives; the elections, which must come last in the pass.
     """
     accepted: dict[str, Accepted] = {}
-    leaderless = [key for key, p in inventory.replica_index.partitions.items() if p.leader is None]
+    leaderless = [(p.topic, p.index) for p in inventory.replica_index.unsettled if p.leader is None]
     for broker_id, broker in inventory.state.brokers.items():
         before = parse(objects.annotation(broker, ANN_ACCEPTED))
         now: dict[str, Accepted] = {}

@@ -161,7 +161,7 @@ def _refusal(
     )
     if alone is not None:
         return alone
-    before = meant(inventory.journal, inventory.state.kafka.partitions)
+    before = meant(inventory.journal, inventory.state.kafka.partition_index.by_key)
     return may_fence(inventory.replica_index, broker, [slot.path for slot in hung], away, before)
 
 

@@ -36,8 +36,12 @@ def ends(view: KafkaView, broker: int, path: str) -> str | None:
     log_dir = next((d for d in (known.log_dirs if known else None) or () if d.path == path), None)
     if log_dir is None or log_dir.error or view.partitions is None:
         return None
-    led = {(p.topic, p.index) for p in view.partitions if p.leader == broker}
-    found = sorted((*key, size) for key, size in log_dir.replicas.items() if key in led)
+    there = view.partition_index.by_key
+    found = sorted(
+        (*key, size)
+        for key, size in log_dir.replicas.items()
+        if (p := there.get(key)) is not None and p.leader == broker
+    )
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 

@@ -210,7 +210,7 @@ def _drop(
         return found.shrunk, None
     builder.wait(Waiting.of(_EVACUATE, inventory.object_name(slot), refusal))
     if refusal.reason == INSUFFICIENT_IN_SYNC:
-        rolling = RestartSafety(inventory.view, meant(inventory.journal, inventory.view.partitions))
+        rolling = RestartSafety(inventory.view, meant(inventory.journal, inventory.replica_index.partitions))
         blocked = held_by(rolling, slot.broker, refusal, away, restarts=False)
     return (), blocked
 
@@ -227,7 +227,7 @@ def _not_spared(
         return None, None
     journal = inventory.journal.replacing(dropped=(*inventory.journal.dropped, *others, *dropped))
     rolling = RestartSafety(
-        without_dropped(inventory.view, dropped), meant(journal, inventory.view.partitions)
+        without_dropped(inventory.view, dropped), meant(journal, inventory.replica_index.partitions)
     )
     verdict = let_go(inventory.state, rolling, broker, rolling.may_go_down(broker, away - {broker}), away)
     if verdict.refusal is None:

@@ -24,12 +24,12 @@ def partition_faults(view: KafkaView) -> PartitionFaults | None:
     """The partitions with a fault; None if partitions or their ``min.insync.replicas`` could not be read."""
     if view.partitions is None or view.min_isr is None:
         return None
-    least = view.min_isr
+    least, unsettled = view.min_isr, view.partition_index.unsettled
     return PartitionFaults(
-        sorted(partition.name for partition in view.partitions if partition.leader is None),
+        sorted(partition.name for partition in unsettled if partition.leader is None),
         sorted(
             partition.name
-            for partition in view.partitions
+            for partition in unsettled
             if (minimum := least.get(partition.topic)) is not None
             and len(partition.isr) < min(minimum, partition.recorded_rf)
         ),

@@ -4,9 +4,8 @@
 all that are assigned to it. It is unknown which of several dead dirs of a broker holds a replica: it counts for each.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from spindle.model.view import STORAGE_ERROR, Broker, KafkaView, LogDir, Partition
 
@@ -14,31 +13,31 @@ Key = tuple[str, int]  # topic, partition
 
 
 class ReplicaIndex:
-    """One view of Kafka, indexed by broker."""
+    """One view of Kafka, indexed by broker.
+
+    What takes time linear in all replicas is kept by the view and its brokers, so that a second index of a view costs nothing.
+    """
 
     def __init__(self, view: KafkaView) -> None:
-        """Index a view; takes time linear in its replicas."""
+        """Index a view."""
         self.view = view
         self.brokers = dict(view.brokers or {})
         self._lost: dict[int, frozenset[Key] | None] = {}
 
-    @cached_property
-    def partitions(self) -> dict[Key, Partition]:
+    @property
+    def partitions(self) -> Mapping[Key, Partition]:
         """All partitions by topic and index."""
-        return {(p.topic, p.index): p for p in self.view.partitions or ()}
+        return self.view.partition_index.by_key
 
-    @cached_property
-    def assigned(self) -> dict[int, list[Partition]]:
+    @property
+    def assigned(self) -> Mapping[int, list[Partition]]:
         """Partitions by broker, as assigned in metadata, including replicas that are being added."""
-        found: dict[int, list[Partition]] = {}
-        for partition in self.view.partitions or ():
-            for broker in partition.replicas:
-                found.setdefault(broker, []).append(partition)
-        return found
+        return self.view.partition_index.assigned
 
-    @cached_property
-    def _live(self) -> dict[int, frozenset[Key] | None]:
-        return {i: _live(broker.log_dirs) for i, broker in self.brokers.items()}
+    @property
+    def unsettled(self) -> Sequence[Partition]:
+        """Partitions that are not `Partition.settled`."""
+        return self.view.partition_index.unsettled
 
     @property
     def known(self) -> bool:
@@ -54,7 +53,7 @@ class ReplicaIndex:
     def holds(self, broker_id: int, key: Key) -> bool:
         """Whether a live broker reports the replica on a live dir; a broker that does not answer does not."""
         broker = self.brokers.get(broker_id)
-        return broker is not None and not broker.fenced and key in (self._live.get(broker_id) or ())
+        return broker is not None and not broker.fenced and key in (broker.live or ())
 
     def dirs(self, broker_id: int) -> tuple[LogDir, ...] | None:
         """A broker's log dirs; None if it does not answer."""
@@ -64,7 +63,8 @@ class ReplicaIndex:
     def lost(self, broker_id: int) -> frozenset[Key] | None:
         """Replicas that are assigned to a broker in metadata but on none of its live dirs; None if it does not answer."""
         if broker_id not in self._lost:
-            live = self._live.get(broker_id)
+            broker = self.brokers.get(broker_id)
+            live = broker.live if broker is not None else None
             assigned = frozenset((p.topic, p.index) for p in self.assigned.get(broker_id, ()))
             self._lost[broker_id] = None if not self.known or live is None else assigned - live
         return self._lost[broker_id]
@@ -125,7 +125,7 @@ def view_for_planning(
         elif dirs is not None:
             dirs = tuple(_shown(d, (broker_id, d.path) in gone, (broker_id, d.path) in closed) for d in dirs)
         brokers[broker_id] = replace(broker, log_dirs=dirs)
-    return replace(view, brokers=brokers)
+    return view.with_brokers(brokers)
 
 
 _UNLIMITED = 2**60  # bytes
@@ -143,12 +143,6 @@ def _shown(log_dir: LogDir, gone: bool, closed: bool) -> LogDir:
     if gone:
         return replace(log_dir, error=log_dir.error or STORAGE_ERROR)
     return replace(log_dir, cordoned=log_dir.cordoned or closed)
-
-
-def _live(dirs: Iterable[LogDir] | None) -> frozenset[Key] | None:
-    if dirs is None:
-        return None
-    return frozenset().union(*(log_dir.replicas.keys() for log_dir in dirs if not log_dir.error))
 
 
 def _sizes(broker: Broker | None, key: Key) -> list[int]:

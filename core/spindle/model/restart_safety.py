@@ -1,10 +1,8 @@
 """No voluntary take-down of a broker leaves a partition below min.insync.replicas (docs/safety.md)."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from copy import copy
-from functools import cache
 
 from spindle.model.blockers import Blocker
 from spindle.model.restart_verdict import RestartVerdict
@@ -34,7 +32,7 @@ class RestartSafety:
     def __init__(
         self, view: KafkaView, before: Mapping[TopicPartition, tuple[int, ...]] | None = None
     ) -> None:
-        """Index a view; takes time linear in its replicas.
+        """Index a view.
 
         Args:
             view: one observation of Kafka.
@@ -44,18 +42,7 @@ class RestartSafety:
         self.before: Mapping[TopicPartition, tuple[int, ...]] = before or {}
         self._unknown = _what_is_unknown(view)
         self._brokers: Mapping[int, Broker] = view.brokers or {}
-        self._in_isr: dict[int, list[Partition]] = defaultdict(list)
-        self._arriving: dict[int, list[Partition]] = defaultdict(list)
-        self._lagging: dict[int, list[Partition]] = defaultdict(list)
-        for partition in view.partitions or ():
-            for broker_id in partition.isr:
-                self._in_isr[broker_id].append(partition)
-            for broker_id in partition.adding:
-                self._arriving[broker_id].append(partition)
-            for broker_id in partition.replicas:
-                if broker_id not in partition.isr and broker_id not in partition.adding:
-                    self._lagging[broker_id].append(partition)
-        self._live = cache(self._read_live)
+        self._index = view.partition_index
 
     def meaning(self, before: Mapping[TopicPartition, tuple[int, ...]] | None) -> "RestartSafety":
         """The same view, without indexing it again, for other intended assignments (``before``)."""
@@ -83,10 +70,10 @@ class RestartSafety:
                 )
             )
         standing = [
-            p for p in self._in_isr.get(broker_id, ()) if p.leader is not None or not self._lost(broker_id, p)
+            p for p in self._index.in_isr(broker_id) if p.leader is not None or not self._lost(broker_id, p)
         ]
         # A replica that is being added on a failed dir needs the restart and is not disturbed by it.
-        arriving = [p for p in self._arriving.get(broker_id, ()) if not self._lost(broker_id, p)]
+        arriving = [p for p in self._index.arriving.get(broker_id, ()) if not self._lost(broker_id, p)]
         broker = self._brokers.get(broker_id)
         if broker is not None and broker.fenced and not any(p.leader == broker_id for p in standing):
             return RestartVerdict()
@@ -123,7 +110,7 @@ class RestartSafety:
         others, named = down | {broker_id}, frozenset(partitions)
         return [
             p.name
-            for p in self._in_isr.get(broker_id, ())
+            for p in self._index.in_isr(broker_id)
             if p.name in named and not self._enough(p, set(p.isr) - set(p.adding) - others, 1)
         ]
 
@@ -135,13 +122,13 @@ class RestartSafety:
         if self._view.error or self._view.brokers is None or self._view.partitions is None:
             return None
         broker = self._brokers.get(broker_id)
-        if broker is None or broker.fenced or self._lagging.get(broker_id):
+        if broker is None or broker.fenced or self._index.lagging.get(broker_id):
             return False
         return None if broker.fenced is None else True
 
     def behind(self, broker_id: int) -> tuple[str, ...]:
         """Partitions (``topic-0``) of a broker in whose ISR it is missing; replicas that are being added do not count."""
-        return tuple(sorted(partition.name for partition in self._lagging.get(broker_id, ())))
+        return tuple(sorted(partition.name for partition in self._index.lagging.get(broker_id, ())))
 
     def in_sync_as_far_as_possible(self, broker_id: int, hung: int | None = None) -> bool | None:
         """Like `in_sync`, but without replicas that are known to be lost: waiting does not bring them back.
@@ -159,12 +146,8 @@ class RestartSafety:
         if broker is None or broker.fenced:
             return False
         lagging = any(
-            broker_id in p.replicas
-            and broker_id not in p.isr
-            and broker_id not in p.adding
-            and p.leader not in (None, hung)
-            and not self._lost(broker_id, p)
-            for p in self._view.partitions
+            p.leader not in (None, hung) and not self._lost(broker_id, p)
+            for p in self._index.lagging.get(broker_id, ())
         )
         if lagging:
             return False
@@ -226,8 +209,7 @@ class RestartSafety:
         broker = self._brokers.get(broker_id)
         if broker is None or broker.fenced:
             return False
-        live = self._live(broker_id)
-        return live is not None and (partition.topic, partition.index) in live
+        return broker.live is not None and (partition.topic, partition.index) in broker.live
 
     def _may_join(self, broker_id: int, down: AbstractSet[int]) -> bool:
         """Whether a replica that is being added could join the ISR."""
@@ -237,11 +219,10 @@ class RestartSafety:
     def _lost(self, broker_id: int, partition: Partition) -> bool:
         """Whether a broker answered, has an offline dir, and shows the replica on no live one."""
         broker = self._brokers.get(broker_id)
-        live = self._live(broker_id)
-        if broker is None or broker.log_dirs is None or live is None:
+        if broker is None or broker.log_dirs is None or broker.live is None:
             return False
         offline = any(log_dir.error for log_dir in broker.log_dirs)
-        return offline and (partition.topic, partition.index) not in live
+        return offline and (partition.topic, partition.index) not in broker.live
 
     def _unasked(self, partition: Partition, down: AbstractSet[int]) -> set[int]:
         """ISR members that would stay but did not answer DescribeLogDirs."""
@@ -250,15 +231,6 @@ class RestartSafety:
             for broker_id in set(partition.isr) - down
             if (broker := self._brokers.get(broker_id)) is not None and broker.log_dirs is None
         }
-
-    def _read_live(self, broker_id: int) -> frozenset[tuple[str, int]] | None:
-        """Replicas on a broker's live dirs; None if it did not answer."""
-        broker = self._brokers.get(broker_id)
-        if broker is None or broker.log_dirs is None:
-            return None
-        return frozenset().union(
-            *(log_dir.replicas.keys() for log_dir in broker.log_dirs if not log_dir.error)
-        )
 
 
 def may_go_down(view: KafkaView, broker_id: int, down: AbstractSet[int] = frozenset()) -> RestartVerdict:

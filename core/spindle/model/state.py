@@ -1,6 +1,5 @@
 """A snapshot, indexed: what belongs to which broker, controller and disk."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -163,10 +162,9 @@ class ClusterState:
     @cached_property
     def replica_counts(self) -> Mapping[int, int] | None:
         """Broker id → how many partitions have a replica there by Kafka's metadata; None if unknown."""
-        partitions = self.kafka.partitions
-        if partitions is None:
+        if self.kafka.partitions is None:
             return None
-        return Counter(broker for partition in partitions for broker in set(partition.replicas))
+        return {broker: len(held) for broker, held in self.kafka.partition_index.assigned.items()}
 
     @cached_property
     def restart_safety(self) -> RestartSafety:

@@ -3,8 +3,10 @@
 What could not be read is None, never an empty value: "unknown is not absent" (`docs/safety.md`, rule 8).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from spindle.model.config_values import ConfigValues
@@ -68,6 +70,79 @@ class Partition:
         """The intended replication factor of the partition."""
         return len(set(self.replicas) - set(self.adding)) if self.adding else len(self.replicas)
 
+    @property
+    def settled(self) -> bool:
+        """Whether it has a leader, its ISR is its assignment, and it is not being reassigned."""
+        if self.leader is None or self.adding or self.removing:
+            return False
+        isr, replicas = self.isr, self.replicas
+        return isr == replicas or (len(isr) == len(replicas) and set(isr) == set(replicas))
+
+
+class PartitionIndex:
+    """The partitions of one view, by key and by broker, as metadata has them; lists are in the order of the view."""
+
+    def __init__(self, partitions: Sequence[Partition]) -> None:
+        """Nothing is computed before it is asked for."""
+        self._all = partitions
+
+    @cached_property
+    def by_key(self) -> Mapping[tuple[str, int], Partition]:
+        """All partitions by topic and index."""
+        return {(p.topic, p.index): p for p in self._all}
+
+    @cached_property
+    def topics(self) -> frozenset[str]:
+        """Names of all topics that have partitions."""
+        return frozenset(p.topic for p in self._all)
+
+    @cached_property
+    def assigned(self) -> Mapping[int, list[Partition]]:
+        """Partitions by broker, including replicas that are being added."""
+        found: dict[int, list[Partition]] = defaultdict(list)
+        for partition in self._all:
+            for broker in partition.replicas:
+                found[broker].append(partition)
+        return dict(found)
+
+    @cached_property
+    def unsettled(self) -> Sequence[Partition]:
+        """Partitions that are not `Partition.settled`: few of many."""
+        return [p for p in self._all if not p.settled]
+
+    @cached_property
+    def lagging(self) -> Mapping[int, list[Partition]]:
+        """Partitions by broker that is missing in their ISR; replicas that are being added do not count."""
+        found: dict[int, list[Partition]] = defaultdict(list)
+        for partition in self.unsettled:
+            for broker in partition.replicas:
+                if broker not in partition.isr and broker not in partition.adding:
+                    found[broker].append(partition)
+        return dict(found)
+
+    @cached_property
+    def arriving(self) -> Mapping[int, list[Partition]]:
+        """Partitions by broker to which a replica is being added."""
+        found: dict[int, list[Partition]] = defaultdict(list)
+        for partition in self.unsettled:
+            for broker in partition.adding:
+                found[broker].append(partition)
+        return dict(found)
+
+    def in_isr(self, broker: int) -> list[Partition]:
+        """Partitions that have a broker in their ISR."""
+        return [p for p in self.assigned.get(broker, ()) if broker in p.isr] + self._beside.get(broker, [])
+
+    @cached_property
+    def _beside(self) -> Mapping[int, list[Partition]]:
+        """Partitions by broker that is in their ISR and not in their assignment: Kafka has none, but a view may."""
+        found: dict[int, list[Partition]] = defaultdict(list)
+        for partition in self.unsettled:
+            for broker in partition.isr:
+                if broker not in partition.replicas:
+                    found[broker].append(partition)
+        return dict(found)
+
 
 @dataclass(frozen=True)
 class LogDir:
@@ -108,6 +183,13 @@ class Broker:
     rack: str | None
     fenced: bool | None = None
     log_dirs: tuple[LogDir, ...] | None = None
+
+    @cached_property
+    def live(self) -> frozenset[tuple[str, int]] | None:
+        """Replicas on its live dirs; None if it did not answer."""
+        if self.log_dirs is None:
+            return None
+        return frozenset().union(*(log_dir.replicas.keys() for log_dir in self.log_dirs if not log_dir.error))
 
 
 @dataclass(frozen=True)
@@ -174,3 +256,14 @@ class KafkaView:
     standing: Mapping[int, Mapping[str, ConfigValues]] = field(default_factory=dict)
     users: Mapping[str, UserView] | None = None
     agents: Mapping[str, frozenset[Right]] | None = None
+
+    @cached_property
+    def partition_index(self) -> PartitionIndex:
+        """The partitions, indexed once for all who ask; empty if they are unknown."""
+        return PartitionIndex(self.partitions or ())
+
+    def with_brokers(self, brokers: Mapping[int, Broker]) -> "KafkaView":
+        """The same view with other brokers; it shares the index of the partitions."""
+        changed = replace(self, brokers=brokers)
+        vars(changed)["partition_index"] = self.partition_index
+        return changed

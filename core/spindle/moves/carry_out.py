@@ -185,7 +185,7 @@ def _stalled(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[W
             by_target.setdefault(each.move.target, []).append(each)
     if not by_target:
         return
-    partitions = {(p.topic, p.index): p for p in state.kafka.partitions or ()}
+    partitions = state.kafka.partition_index.by_key
     found = []
     for target, copies in sorted(by_target.items()):
         leaders = {p.leader for each in copies if (p := partitions.get(each.move.key)) is not None}

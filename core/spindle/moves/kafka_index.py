@@ -16,7 +16,6 @@ class KafkaIndex:
     Attributes:
         unknown: why nothing is known at all, as a clause; empty otherwise.
         partitions: by (topic, index).
-        topics: names of all topics that have partitions.
     """
 
     def __init__(
@@ -25,7 +24,7 @@ class KafkaIndex:
         closed: AbstractSet[tuple[int, str]] = frozenset(),
         bad: AbstractSet[tuple[int, str]] = frozenset(),
     ) -> None:
-        """Index a view; takes time linear in its partitions.
+        """Index a view.
 
         Args:
             view: one observation of Kafka.
@@ -37,10 +36,7 @@ class KafkaIndex:
         self.closed = closed
         self.unknown = _unknown(view)
         self.brokers: Mapping[int, Broker] = view.brokers or {}
-        self.partitions: Mapping[PartitionKey, Partition] = {
-            (p.topic, p.index): p for p in view.partitions or ()
-        }
-        self.topics = frozenset(p.topic for p in view.partitions or ())
+        self.partitions: Mapping[PartitionKey, Partition] = view.partition_index.by_key
 
     def up(self, broker: int) -> bool:
         """Whether a broker takes part: registered, not fenced, and answering for its log dirs."""

@@ -1,6 +1,6 @@
 """Partitions whose replicas Spindle dropped: their intended assignment, and whether another client has reassigned them since."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from spindle.model.view import Partition
 from spindle.moves.journal import DroppedReplica, Journal
@@ -8,8 +8,7 @@ from spindle.moves.kafka_index import PartitionKey
 
 
 def meant(
-    journal: Journal | None,
-    partitions: Iterable[Partition] | None,
+    journal: Journal | None, partitions: Mapping[PartitionKey, Partition]
 ) -> dict[PartitionKey, tuple[int, ...]]:
     """The intended assignment of each partition from which Spindle temporarily dropped replicas.
 
@@ -18,9 +17,9 @@ def meant(
 
     Args:
         journal: None if it cannot be read.
-        partitions: the current partitions; None if they could not be read.
+        partitions: the current partitions; none if they could not be read.
     """
-    others = taken_over(journal, {(p.topic, p.index): p for p in partitions or ()})
+    others = taken_over(journal, partitions)
     found: dict[PartitionKey, tuple[int, ...]] = {}
     for entry in journal.dropped if journal is not None else ():
         if entry.key not in others:

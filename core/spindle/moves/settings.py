@@ -101,7 +101,11 @@ def _settle_one(
     """One setting: its entry in the journal, None for none, and whether it must be set in Kafka."""
     values = told(look.view, *key[:2]) if key[2] != CORDONED else (look.view.settings or {}).get(key[:2])
     if values is None:
-        gone = key[0] == "topic" and look.view.partitions is not None and key[1] not in look.topics
+        gone = (
+            key[0] == "topic"
+            and look.view.partitions is not None
+            and key[1] not in look.view.partition_index.topics
+        )
         return (None if gone else entry), False
     live = values.get(key[2])
     if entry is not None and not _is_ours(entry, live):

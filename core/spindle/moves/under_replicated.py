@@ -52,8 +52,8 @@ def find_under_replicated(look: KafkaIndex) -> UnderReplicated:
     near: dict[int, str] = {}
     below: dict[int, str] = {}
     minima = look.view.min_isr or {}
-    for key, partition in look.partitions.items():
-        minimum = minima.get(partition.topic)
+    for partition in look.view.partition_index.unsettled:
+        key, minimum = (partition.topic, partition.index), minima.get(partition.topic)
         if minimum is None or partition.leader is None:
             continue
         in_sync = len(set(partition.isr) - set(partition.adding))

@@ -6,9 +6,8 @@ restores the spread over racks before it balances). Only partitions that healing
 """
 
 from collections.abc import Collection
-from functools import cache
 
-from spindle.model.racks import PlacementError, count_racks, rack_of, wanted_racks
+from spindle.model.racks import PlacementError, rack_of, wanted_racks
 from spindle.model.view import KafkaView
 from spindle.model.waiting import Waiting, counted, some
 
@@ -35,16 +34,12 @@ def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] =
     except PlacementError:
         return None  # reported where brokers are placed
     up = {racks[i] for i, broker in view.brokers.items() if broker.fenced is False}
-
-    @cache  # many partitions have the same brokers
-    def crowded(replicas: tuple[int, ...]) -> bool:
-        known = all(b in racks for b in replicas)
-        return known and count_racks(replicas, racks) < wanted_racks(len(replicas), len(up))
-
     found = sorted(
         (p.name, (p.topic, p.index) in ours)
         for p in view.partitions
-        if not (p.adding or p.removing) and crowded(p.replicas)
+        if len(on := set(map(racks.get, p.replicas))) < wanted_racks(len(p.replicas), len(up))
+        and None not in on  # a broker that is not registered
+        and not (p.adding or p.removing)
     )
     if not found:
         return None

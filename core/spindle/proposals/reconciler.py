@@ -278,7 +278,7 @@ def _precedence(inventory: DiskInventory) -> ProposalProblem | None:
     view = inventory.state.kafka
     short = sorted(
         partition.name
-        for partition in view.partitions or ()
+        for partition in view.partition_index.unsettled
         if (least := (view.min_isr or {}).get(partition.topic)) is not None
         and len(partition.isr) < least < partition.recorded_rf
     )

@@ -3,7 +3,7 @@
 Each step writes to records, waits and restart requests. Actions that must follow the records, or come last, are returned.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,6 +24,7 @@ from spindle.evacuation.requests import (
 from spindle.model import disk_facts, objects
 from spindle.model.actions import ElectUnclean, Reassign
 from spindle.model.plan_builder import PlanBuilder
+from spindle.model.replica_index import Key
 from spindle.model.requests import SCALED_IN, STOPPED, RestartRequest
 from spindle.model.state import ClusterState
 from spindle.model.view import Partition
@@ -97,7 +98,7 @@ def healing_requests(
 
 
 def restore_pending(
-    journal: Journal | None, partitions: Iterable[Partition] | None, wanted: Mapping[int, RestartRequest]
+    journal: Journal | None, partitions: Mapping[Key, Partition], wanted: Mapping[int, RestartRequest]
 ) -> dict[int, Waiting]:
     """Brokers whose restart has to wait, with the reason: dropped replicas are restored before a broker restarts for another reason than a disk.
 
@@ -107,7 +108,7 @@ def restore_pending(
     Replicas dropped for lack of space do not hold back a restart that adds a disk, as they may need exactly that disk. For their partitions,
     "no restart below min.insync.replicas" (rule 2) applies as usual: the broker that dropped them is in none of their ISRs.
     """
-    others = taken_over(journal, {(p.topic, p.index): p for p in partitions or ()})
+    others = taken_over(journal, partitions)
     dropped = tuple(e for e in journal.dropped if e.key not in others) if journal is not None else ()
     dead = tuple(entry for entry in dropped if entry.reason != DROP_FOR_SPACE)
     refused = {}

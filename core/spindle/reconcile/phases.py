@@ -122,7 +122,7 @@ def move_replicas(
 
 def drain_zones(state: ClusterState, builder: PlanBuilder, next_journal: Journal | None) -> frozenset[int]:
     """Move pods between budgets; see `reconcile_drains`."""
-    return reconcile_drains(state, builder, meant(next_journal, state.kafka.partitions))
+    return reconcile_drains(state, builder, meant(next_journal, state.kafka.partition_index.by_key))
 
 
 def limit_evictions(
@@ -136,7 +136,7 @@ def limit_evictions(
     drained: frozenset[int],
 ) -> EvictionLimits:
     """What holds evictions back, with every replica counted that leaves its assignment in this pass."""
-    partitions = inventory.state.kafka.partitions
+    partitions = inventory.state.kafka.partition_index.by_key
     # Brokers whose failed disks lose replicas in this pass have to restart next: no other broker goes down with them.
     restart_next = frozenset(entry.broker for entry in healing.shrinks if not entry.reason)
     return EvictionLimits(
