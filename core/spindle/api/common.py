@@ -8,6 +8,8 @@ Parsing is lenient: unknown fields are ignored, because the API server prunes or
 Spindle must not stop an older one. Bounds and rules are enforced by the API server only.
 """
 
+import json
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -35,6 +37,10 @@ class ApiModel(BaseModel):
         """As Kubernetes expects it: camelCase, JSON types, and without None (which server-side apply would write as null)."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+    def to_text(self) -> str:
+        """`to_dict` as JSON with sorted keys."""
+        return _with_sorted_keys(self.model_dump_json(by_alias=True, exclude_none=True))
+
     @classmethod
     def parse(cls, raw: Any) -> Self:
         """Parse a dict from the API server.
@@ -43,6 +49,11 @@ class ApiModel(BaseModel):
             pydantic.ValidationError: the API server would have rejected the object.
         """
         return cls.model_validate(raw)
+
+
+@lru_cache(maxsize=256)
+def _with_sorted_keys(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
 
 
 # --- schema extensions -----------------------------------------------------------------------------------------------------------

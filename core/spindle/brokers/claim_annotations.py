@@ -28,11 +28,12 @@ def claim_annotations(state: ClusterState, broker: SnapshotObject) -> list[Patch
     # Only a record that is being deleted hands this to its claims; until then the record is the newer one.
     going = objects.deleting(broker) or objects.deleting(state.cluster)
     values = objects.annotation(broker, ANN_DYNAMIC_CONFIG) if going else None
+    history = _SlotHistory(broker)
     for disk in disks_of(broker):
         claim = state.claims.get(disk["claim"])
         if (_CLAIM, OWN, disk["claim"]) in state.taken:
             continue  # another owner's claim is not annotated
-        changed = _changed(broker, disk, claim) if claim is not None else {}
+        changed = _changed(broker, history.of(disk), disk, claim) if claim is not None else {}
         if claim is not None and objects.annotation(claim, ANN_DYNAMIC_CONFIG) != values:
             changed[ANN_DYNAMIC_CONFIG] = values
         if claim is not None and changed:
@@ -49,7 +50,7 @@ def claim_annotations(state: ClusterState, broker: SnapshotObject) -> list[Patch
 
 def noted(broker: SnapshotObject, disk: Mapping[str, Any]) -> dict[str, str]:
     """Annotations about the history of a slot, for a claim that is created for it."""
-    return {key: value for key, value in _past(broker, disk).items() if value is not None}
+    return {key: value for key, value in _SlotHistory(broker).of(disk).items() if value is not None}
 
 
 def retired_of(claims: Iterable[SnapshotObject]) -> list[str]:
@@ -85,21 +86,30 @@ def _retired(claim: SnapshotObject) -> list[str]:
     return [entry for entry in (objects.annotation(claim, names.ANN_RETIRED) or "").split(",") if entry]
 
 
-def _past(broker: SnapshotObject, disk: Mapping[str, Any]) -> dict[str, str | None]:
-    # A disk that a user had drained is healthy; the request ends with the KafkaBroker.
-    wished = disk_requests(broker).get(disk["name"], NO_REQUEST).drained
-    out = disk.get("mode") == disk_facts.ABSENT and disk["name"] not in unconfirmed(broker) and not wished
-    retired = broker["spec"].get("retired") or ()
-    return {
-        names.ANN_RETIRED: ",".join(retired) or None,
-        names.ANN_SLOT: _OUT if out else None,
-        names.ANN_LEFT: "true" if broker["spec"].get("leaving") else None,
-        names.ANN_LOG_DIRS: known.text() if (known := read_list(broker["spec"].get("logDirs"))) else None,
-    }
+class _SlotHistory:
+    """What the claims of one broker record of its history."""
+
+    def __init__(self, broker: SnapshotObject) -> None:
+        spec = broker["spec"]
+        self._requests, self._unconfirmed = disk_requests(broker), unconfirmed(broker)
+        self._of_all = {
+            names.ANN_RETIRED: ",".join(spec.get("retired") or ()) or None,
+            names.ANN_SLOT: None,
+            names.ANN_LEFT: "true" if spec.get("leaving") else None,
+            names.ANN_LOG_DIRS: known.text() if (known := read_list(spec.get("logDirs"))) else None,
+        }
+
+    def of(self, disk: Mapping[str, Any]) -> dict[str, str | None]:
+        """The annotations of one disk's claim."""
+        # A disk that a user had drained is healthy; the request ends with the KafkaBroker.
+        wished = self._requests.get(disk["name"], NO_REQUEST).drained
+        out = disk.get("mode") == disk_facts.ABSENT and disk["name"] not in self._unconfirmed and not wished
+        return self._of_all | {names.ANN_SLOT: _OUT if out else None}
 
 
-def _changed(broker: SnapshotObject, disk: Mapping[str, Any], claim: SnapshotObject) -> dict[str, str | None]:
-    wanted = _past(broker, disk)
+def _changed(
+    broker: SnapshotObject, wanted: dict[str, str | None], disk: Mapping[str, Any], claim: SnapshotObject
+) -> dict[str, str | None]:
     if (
         wanted[names.ANN_LOG_DIRS] is None
     ):  # nothing is known: the annotation on the claim may be the only record left

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from spindle.brokers.volume_room import DiskWant, room
 from spindle.brokers.zone_spread import Topology
 from spindle.model.state import ClusterState
-from spindle.model.tolerations import tolerations
 
 
 def topology_of(
@@ -23,7 +22,7 @@ def topology_of(
     return Topology(
         nodes=snap.nodes,
         topology_key=state.spec.racks.topology_key,
-        tolerations=tolerations(state),
+        tolerations=state.tolerations,
         node_selector=scheduling.node_selector,
         room=room(snap.nodes, snap.volumes, snap.storage_classes, disks, reserve),
         shared_nodes=scheduling.shared_nodes,

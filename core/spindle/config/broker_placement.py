@@ -13,10 +13,9 @@ from spindle.model.state import ClusterState
 
 def avoided_by_broker(state: ClusterState, node_id: int) -> tuple[str, ...]:
     """Host names of the nodes that the volumes of other brokers are pinned to; empty if the broker's own volumes already choose its node."""
-    pinned = state.hosts_of_brokers
-    if state.spec.scheduling.shared_nodes or pinned.get(node_id):
+    if state.spec.scheduling.shared_nodes or state.hosts_of_brokers.get(node_id):
         return ()
-    return tuple(sorted({host for other in pinned for host in pinned[other]}))
+    return state.hosts_with_volumes
 
 
 def is_misplaced(state: ClusterState, node_id: int, pod: SnapshotObject) -> bool:

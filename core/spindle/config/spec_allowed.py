@@ -1,6 +1,5 @@
 """Fields of a KafkaCluster's spec that affect more than Kafka, and whether the installation or the owner of the object allows their values."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -96,7 +95,7 @@ def _disks(spec: KafkaClusterSpec) -> Iterator[Ask]:
 
 
 def _size(spec: KafkaClusterSpec) -> Iterator[Ask]:
-    size = len(json.dumps(spec.to_dict()))
+    size = len(spec.to_text())
     if size > _LARGEST:
         yield _ask(
             "spec",

@@ -223,4 +223,10 @@ class DiskInventory:
 
     def in_states(self, *states: DiskState) -> list[BrokerDisk]:
         """Disks that are in one of these states now."""
+        if self._present.isdisjoint(states):
+            return []
         return [slot for slot in self.slots if self.state_of(slot) in states]
+
+    @cached_property
+    def _present(self) -> frozenset[DiskState]:
+        return frozenset(record.state for record in self.states.values())

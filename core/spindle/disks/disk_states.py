@@ -175,7 +175,10 @@ def _facts(inventory: DiskInventory, slot: BrokerDisk, *, acting: bool, filled: 
         online=slot.online,
         empty=stands_empty(inventory, slot) if slot.mode == disk_facts.ABSENT else None,
         out=slot.in_pod is None and slot.running and slot.broker_answered and slot.log_dir is None,
-        may_empty=acting and inventory.may_act(slot) and remedy_of(inventory, slot) is Remedy.EVACUATE,
+        may_empty=acting
+        and slot.health.surely_bad
+        and inventory.may_act(slot)
+        and remedy_of(inventory, slot) is Remedy.EVACUATE,
         new_disk=acting and _is_new(inventory, slot),
         backfilled=filled,
         cordon_requested=slot.request.cordoned,

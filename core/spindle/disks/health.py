@@ -141,6 +141,8 @@ def health(
     kafka = kafka_error if mode == disk_facts.ACTIVE else None
     made = _merged(now, said, kafka, inspected, now if bad_since is None else bad_since)
     if said is not None and (said.fresh or not inspected):
+        if (made.content, made.fs_uuid) == (said.content, said.fs_uuid):
+            return made
         return replace(made, content=said.content, fs_uuid=said.fs_uuid)
     if inspected:
         return replace(made, content=_content(inspected), fs_uuid=inspected.get("fsUuid") or None)
@@ -204,6 +206,8 @@ def _by_agent(said: AgentReport, *, fresh: bool) -> Health:
         stalled=said.stalled,
         source=AGENT,
         fresh=fresh,
+        content=said.content,
+        fs_uuid=said.fs_uuid,
     )
 
 

@@ -43,7 +43,7 @@ def find_losses(inventory: DiskInventory) -> tuple[Loss, ...]:
 
 def _offline(inventory: DiskInventory, slot: BrokerDisk) -> bool:
     """Whether Kafka has taken the log dir offline, even if no probe has found an error yet."""
-    return any(d.path == slot.path and d.error for d in inventory.replica_index.dirs(slot.broker) or ())
+    return any(d.error and d.path == slot.path for d in inventory.replica_index.dirs(slot.broker) or ())
 
 
 def reconcile_losses(

@@ -36,7 +36,7 @@ def address_of(state: ClusterState, listener: Listener, broker_id: int) -> tuple
 def service_of(state: ClusterState, listener: Listener, broker_id: int) -> SnapshotObject | None:
     """The Service of one broker's listener, None if it does not exist yet."""
     wanted = names.broker_listener_service(state.name, broker_id, listener.name)
-    return next((service for service in state.snap.services if objects.name(service) == wanted), None)
+    return state.services.get(wanted)
 
 
 def live_address(state: ClusterState, listener: Listener, broker_id: int) -> tuple[str, int] | None:

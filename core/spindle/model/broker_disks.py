@@ -43,8 +43,10 @@ def in_use_before(broker: SnapshotObject, disk: Mapping[str, Any]) -> bool:
 
     That is so for a re-adopted broker if the claim of the disk had been recreated before. A blank disk is then not the one that was in use.
     """
+    if disk.get("fsUuid"):
+        return False
     listed = read_list((broker.get("spec") or {}).get("logDirs")).dirs
-    return not disk.get("fsUuid") and listed.get(disk["name"]) == disk["directoryId"]
+    return bool(listed.get(disk["name"]) == disk["directoryId"])
 
 
 def disks_of(broker: SnapshotObject) -> list[dict[str, Any]]:

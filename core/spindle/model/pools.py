@@ -75,7 +75,6 @@ def pools_map(
     ``cluster_id`` (Kafka's) identifies it then; ``spec`` is the one in effect.
     """
     name = str(cluster["metadata"]["name"])
-    accepted = {"uid": cluster["metadata"]["uid"], "spec": spec.to_dict()}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -86,7 +85,7 @@ def pools_map(
             **({"annotations": {names.ANN_CLUSTER_ID: cluster_id}} if cluster_id else {}),
         },
         "data": {
-            _ACCEPTED: json.dumps(accepted, sort_keys=True),
-            **{key: json.dumps(pool.to_dict(), sort_keys=True) for key, pool in sorted(pools.items())},
+            _ACCEPTED: f'{{"spec": {spec.to_text()}, "uid": {json.dumps(cluster["metadata"]["uid"])}}}',
+            **{key: pool.to_text() for key, pool in sorted(pools.items())},
         },
     }

@@ -19,6 +19,7 @@ from spindle.model.restart_safety import RestartSafety
 from spindle.model.snapshot import ClusterSnapshot, SecretView, SnapshotObject
 from spindle.model.spec_findings import RejectedSettings
 from spindle.model.times import seconds
+from spindle.model.tolerations import STANDING_TOLERATIONS
 from spindle.model.view import KafkaView
 from spindle.model.waiting import Waiting
 
@@ -194,6 +195,21 @@ class ClusterState:
     def pod_by_name(self) -> Mapping[str, SnapshotObject]:
         """All pods of the snapshot, also those that are no broker's or controller's."""
         return objects.by_name(self.snap.pods)
+
+    @cached_property
+    def services(self) -> Mapping[str, SnapshotObject]:
+        """The Services by name."""
+        return objects.by_name(self.snap.services)
+
+    @cached_property
+    def tolerations(self) -> list[Mapping[str, Any]]:
+        """Tolerations of the pods."""
+        return [*STANDING_TOLERATIONS, *(t.to_dict() for t in self.spec.scheduling.tolerations)]
+
+    @cached_property
+    def hosts_with_volumes(self) -> tuple[str, ...]:
+        """Host names of all nodes that volumes of brokers are pinned to, sorted."""
+        return tuple(sorted({host for hosts in self.hosts_of_brokers.values() for host in hosts}))
 
     @cached_property
     def born(self) -> bool:

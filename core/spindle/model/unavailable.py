@@ -10,7 +10,6 @@ from spindle.api import names
 from spindle.model import objects
 from spindle.model.nodes import closed
 from spindle.model.state import ClusterState
-from spindle.model.tolerations import tolerations
 
 ANN_WITHDRAWN: Final = f"{names.GROUP}/withdrawn"
 
@@ -50,7 +49,7 @@ def on_closed_node(state: ClusterState, node_id: int) -> bool:
     broker = state.brokers.get(node_id)
     recorded = (broker["spec"].get("node") or "") if broker is not None else ""
     node = state.nodes.get(state.node_of(node_id) or recorded)
-    return node is not None and closed(node, tolerations(state))
+    return node is not None and closed(node, state.tolerations)
 
 
 def token(mark: Mapping[str, Any]) -> str:

@@ -34,10 +34,12 @@ def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] =
     except PlacementError:
         return None  # reported where brokers are placed
     up = {racks[i] for i, broker in view.brokers.items() if broker.fenced is False}
+    wanted = [wanted_racks(replicas, len(up)) for replicas in range(len(racks) + 1)]
+    rack = racks.get
     found = sorted(
         (p.name, (p.topic, p.index) in ours)
         for p in view.partitions
-        if len(on := set(map(racks.get, p.replicas))) < wanted_racks(len(p.replicas), len(up))
+        if len(on := set(map(rack, p.replicas))) < wanted[min(len(p.replicas), len(racks))]
         and None not in on  # a broker that is not registered
         and not (p.adding or p.removing)
     )

@@ -265,8 +265,7 @@ def _precedence(inventory: DiskInventory) -> ProposalProblem | None:
     """What takes precedence over any rebalance: bad disks, and partitions under min.insync.replicas."""
     bad = [
         inventory.object_name(slot).removeprefix("KafkaBroker/")
-        for slot in inventory.slots
-        if inventory.state_of(slot) in (DiskState.FAILED, DiskState.EVACUATING)
+        for slot in inventory.in_states(DiskState.FAILED, DiskState.EVACUATING)
     ]
     if bad:
         return ProposalProblem(

@@ -155,8 +155,8 @@ def _fill(found: Mapping[str, Any], log_dir: LogDir | None) -> dict[str, Any]:
 
 
 def _log_dir(state: ClusterState, node_id: int, disk: str) -> LogDir | None:
-    broker = (state.kafka.brokers or {}).get(node_id)
+    broker, path = (state.kafka.brokers or {}).get(node_id), names.log_dir(disk)
     for log_dir in (broker.log_dirs if broker else None) or ():
-        if log_dir.path == names.log_dir(disk):
+        if log_dir.path == path:
             return log_dir
     return None

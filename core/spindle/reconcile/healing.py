@@ -74,7 +74,7 @@ def assess_disks(
 
 def report_correlated_failures(inventory: DiskInventory, builder: PlanBuilder) -> None:
     """Report that too many disks failed at once for Spindle to act by itself."""
-    failed = any(inventory.state_of(slot) is DiskState.FAILED for slot in inventory.slots)
+    failed = inventory.in_states(DiskState.FAILED)
     if failed and inventory.correlated_failures is not None:
         cluster = f"KafkaCluster/{inventory.state.name}"
         builder.wait(Waiting.of(_HEAL, cluster, inventory.correlated_failures))

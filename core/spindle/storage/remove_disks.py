@@ -4,6 +4,7 @@ A removal starts only if every replica on the disk has a place elsewhere. The cl
 Retain: the data on a disk is its owner's to delete.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from spindle.api import names
@@ -48,7 +49,12 @@ def _unwanted(state: ClusterState, slot: BrokerDisk) -> bool:
     pool = state.pool_of(state.brokers[slot.broker])
     if pool is None:
         return False
-    return slot.name not in {names.disk_name(index) for index in range(pool.disks.count)}
+    return slot.name not in _disk_names(pool.disks.count)
+
+
+@lru_cache(maxsize=128)
+def _disk_names(count: int) -> frozenset[str]:
+    return frozenset(names.disk_name(index) for index in range(count))
 
 
 def _cannot_stay(state: ClusterState, slot: BrokerDisk) -> bool:
