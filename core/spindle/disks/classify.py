@@ -159,7 +159,10 @@ def step(watch: DiskTracker, signals: Signals, now: float, settings: ProbeSettin
     )
     rule = finding.rule
     unsure = rule is not None and rule.verdict.bad and watch.failed.finding is None
-    return WatchStep(replace(watch, judged=_judged(watch, now)), again=unsure and watch.failed.run == 1)
+    judged = _judged(watch, now)
+    if judged is not watch.judged:
+        watch = replace(watch, judged=judged)
+    return WatchStep(watch, again=unsure and watch.failed.run == 1)
 
 
 # --- triggers ---------------------------------------------------------------------------------------------------------
@@ -200,14 +203,21 @@ def _unseen(watch: DiskTracker) -> DiskTracker:
 
 
 def _broken(trigger: Trigger) -> Trigger:
-    return replace(trigger, run=0, reason="", reason_run=0, well_since=None)
+    return _without_run(trigger, None)
+
+
+def _without_run(trigger: Trigger, well_since: float | None) -> Trigger:
+    """The trigger itself if nothing changes, as in nearly every round of a healthy disk."""
+    if not trigger.run and not trigger.reason and not trigger.reason_run and trigger.well_since == well_since:
+        return trigger
+    return replace(trigger, run=0, reason="", reason_run=0, well_since=well_since)
 
 
 def _count(watch: DiskTracker, finding: Finding, now: float) -> DiskTracker:
     strikes = tuple(at for at in watch.strikes if now - at < STRIKE_SECONDS)
     if finding.rule is not None and finding.rule.verdict.bad:
         strikes = (*strikes, now)[-STRIKES:]
-    return replace(watch, strikes=strikes)
+    return watch if strikes == watch.strikes else replace(watch, strikes=strikes)
 
 
 def _failed(watch: DiskTracker, finding: Finding, now: float) -> Trigger:
@@ -267,7 +277,7 @@ def _seen(trigger: Trigger, finding: Finding, now: float) -> Trigger:
 def _well(trigger: Trigger, now: float) -> Trigger:
     """Count one more round without a finding."""
     since = now if trigger.well_since is None else trigger.well_since
-    trigger = replace(trigger, run=0, reason="", reason_run=0, well_since=since)
+    trigger = _without_run(trigger, since)
     if trigger.finding is None or now - since < _leave(trigger):
         return trigger
     return replace(trigger, finding=None, held=False)
