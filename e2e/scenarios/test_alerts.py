@@ -145,7 +145,8 @@ def _a_disk_waits_for_its_replacement(watch: Watch, machine: Machine) -> None:
             and each["broker"] == slot.owner
             and each["node"] == slot.node()
             and each["rack"]
-            and each["device"] in (device, "")  # a dead disk's device may not be reported any more
+            # The device of a dead disk may not be reported any more; Prometheus leaves empty labels out.
+            and each.get("device", device) == device
             for each in found
         )
 
