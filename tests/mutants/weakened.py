@@ -14,9 +14,11 @@ from typing import Any, Final
 from spindle.api.enums import ProposalPhase
 from spindle.disks.acceptance import Accepted
 from spindle.disks.disk_slot import SlotContent
+from spindle.model.agents import SILENT_SECONDS
 from spindle.model.dir_list import NO_LIST
 from spindle.model.node_loss import NodeLossEvidence, is_ready
 from spindle.model.restart_verdict import RestartVerdict
+from spindle.model.times import seconds
 from spindle.proposals.lifecycle import ProposalStep
 
 Weaken = Callable[[Any], Any]
@@ -229,6 +231,12 @@ def _order_before_election(original: Any, look: Any, leaders: Any, busy: Any) ->
     return intents[:-1] if len(intents) > 1 else intents
 
 
+def _silent_by_its_clock(original: Any, self: Any, known: Any, now: float) -> Any:
+    """An agent whose clock is off counts as silent."""
+    agent = original(self, known, now)
+    return replace(agent, age=None) if abs(agent.offset) > SILENT_SECONDS else agent
+
+
 _U: Final = "unit/"
 
 MUTANTS: Final = (
@@ -286,7 +294,7 @@ MUTANTS: Final = (
     Mutant(5, "spindle.reconcile.healing:restore_pending", always(dict), (_U + "test_healing.py",)),
     Mutant(5, "spindle.evacuation.requests:_not_spared", _NO, (_U + "test_deadlocks.py",), mend=True),
     Mutant(5, "spindle.evacuation.requests:_to_restart", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
-    Mutant(5, "spindle.model.dir_removal:seen_empty", _YES, (_U + "test_dir_removal.py",)),
+    Mutant(5, "spindle.model.dir_removal:seen_empty", _YES, (_U + "test_dir_removal.py",), mend=True),
     Mutant(5, "spindle.evacuation.requests:_keep", _NO, (_U + "test_healing_plan.py", _U + "test_change_disks.py")),
     # 6: no move that Kafka refuses or another one disturbs
     Mutant(6, "spindle.moves.rules:undisturbed", _NO, (_U + "test_moves_execute.py",)),
@@ -309,6 +317,8 @@ MUTANTS: Final = (
     Mutant(8, "spindle.evacuation.fence:_unknown", _NO, (_U + "test_healing.py",), mend=True),
     Mutant(8, "spindle.disks.health:Health.surely_bad", around(lambda _, said: said.bad), (_U + "test_disks_health.py",)),
     Mutant(8, "spindle.model.agents:Agent.alive", _YES, (_U + "test_clocks_plan.py",)),
+    Mutant(8, "spindle_operator.agents:AgentMonitor._agent", around(_silent_by_its_clock), (_U + "test_operator_agents.py",), mend=True),
+    Mutant(8, "spindle.disks.broker_disks:BrokerDisk.operator_time", around(lambda _, __, text: seconds(text)), (_U + "test_clocks_plan.py",), mend=True),
     Mutant(8, "spindle.reconcile.plan:_NEEDED", constant(frozenset()), (_U + "test_plan.py",)),
     # 9: few disks at once
     Mutant(9, "spindle.disks.correlated_failures:may_act_on_failures", _NO, (_U + "test_disks_health.py",)),
@@ -336,7 +346,7 @@ MUTANTS: Final = (
     Mutant(14, "spindle.model.node_loss:find_evidence", around(_silence_is_evidence), (_U + "test_node_loss_evidence.py", _U + "test_node_loss.py")),
     # 15: no start without a dir
     Mutant(15, "spindle.disks.judge:left_out", always(dict), (_U + "test_dir_list.py",)),
-    Mutant(15, "spindle.model.dir_list:newest", _oldest, (_U + "test_dir_list.py",)),
+    Mutant(15, "spindle.model.dir_list:newest", _oldest, (_U + "test_dir_list.py",), mend=True),
     Mutant(15, "spindle.brokers.records:_unseen", _FALSE, (_U + "test_readoption.py",), mend=True),
     Mutant(15, "spindle.brokers.records:_returning", around(_as_many_as_asked_for), (_U + "test_readoption.py",), mend=True),
     Mutant(15, "spindle.storage.readoption:_has_placeholder", _YES, (_U + "test_readoption.py",)),
@@ -347,6 +357,8 @@ MUTANTS: Final = (
     Mutant(16, "spindle.model.ownership:Owners.hold", _YES, (_U + "test_owned.py",)),
     Mutant(16, "spindle_agent.volume:_check_folder", _NO, (_U + "test_agent_volume.py",)),
     # 17: every way out leads on
+    Mutant(17, "spindle.disks.disk_inventory:DiskInventory.given_up_on", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
+    Mutant(17, "spindle.config.settings_check:problems", always(()), (_U + "test_settings.py",), mend=True),
     Mutant(
         17, "spindle.proposals.lifecycle:_before", around(_approved_first), (_U + "test_proposals.py", _U + "test_proposals_passes.py"), mend=True,
         also=(("spindle.moves.leadership:set_preferred_leaders", around(_order_before_election)),),

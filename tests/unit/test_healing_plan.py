@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spindle.model.actions import Delete, Evict, Reassign
+from spindle.model.actions import Delete, Evict, MarkDown, Reassign
 from spindle.reconcile.plan import ReconcilePlan
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, path_of
@@ -193,6 +193,16 @@ class TestHungDisk:
         assert all(s.leader not in (None, 0) for s in world.kafkas.partitions.values())
         world.disk(0, "disk1").state = "well"
         whole(world)
+
+    def test_its_broker_is_marked_before_it_is_stopped(self) -> None:
+        """An operator that has lost its lease cannot write the mark, so it stops nobody."""
+        world = cluster(3)
+        world.disk(0, "disk1").state = "hung"
+        made = until(world, lambda: world.get("Pod", "demo-broker-0")["metadata"].get("graceSeconds") == 1)
+        actions = [action for plan in made for action in plan.actions]
+        stop = next(a for a in actions if isinstance(a, Delete) and a.grace_seconds == 1)
+        marks = [a for a in actions[: actions.index(stop)] if isinstance(a, MarkDown)]
+        assert [mark["uid"] for action in marks for mark in action.entries] == [stop.uid]
 
     def test_past_the_grace_time_it_is_a_lost_broker(self) -> None:
         world = cluster(6)
@@ -550,8 +560,9 @@ class TestAcceptedByName:
 
 
 class TestCeilings:
-    def test_a_pools_own_limit_holds_for_whoever_plans(self) -> None:
-        """The disk with the most room by the cluster's limit is too full by that of its pool: others are chosen, and what is planned begins."""
+    @staticmethod
+    def _cluster() -> Failing:
+        """Six brokers whose pool allows its disks half of their size, with four partitions of a tenth each on disk1 of three of them."""
         pool = {
             "name": "main",
             "replicas": 6,
@@ -568,6 +579,11 @@ class TestCeilings:
             world.kafkas.create("orders", p, (0, 1, 2), _always(path_of("disk1")))
         world.settle()
         world.kafkas.sizes["orders"] = CAPACITY // 10
+        return world
+
+    def test_a_pools_own_limit_holds_for_whoever_plans(self) -> None:
+        """The disk with the most room by the cluster's limit is too full by that of its pool: others are chosen, and what is planned begins."""
+        world = self._cluster()
         for broker in (3, 4):
             for disk in ("disk0", "disk1"):
                 world.disk(broker, disk).others = int(0.42 * CAPACITY)
@@ -580,6 +596,22 @@ class TestCeilings:
             world.breathe()
         assert "TargetDiskFull" not in seen
         assert state_of(world, 0, "disk1") == "Evacuated"
+
+    def test_no_replica_moves_to_a_disk_that_is_too_full_for_its_pool_alone(self) -> None:
+        world = self._cluster()
+        world.kafkas.sizes["orders"] = CAPACITY // 5
+        for broker in range(6):
+            for disk in ("disk0",) if broker < 3 else ("disk0", "disk1"):
+                world.disk(broker, disk).others = int(0.35 * CAPACITY)
+        world.disk(0, "disk1").state = "dead"
+        made: list[ReconcilePlan] = []
+        for _ in range(14):
+            with contextlib.suppress(ConflictError):
+                made.append(world.reconcile())
+            world.breathe()
+        assert "InsufficientSpace" in reasons(world)
+        reassigned = [a for plan in made for a in plan.actions if isinstance(a, Reassign)]
+        assert not [a for action in reassigned for a in action.assignments if set(a[2] or ()) & {3, 4, 5}]
 
 
 class TestShrunk:

@@ -358,6 +358,14 @@ def test_closed_dirs_take_nothing_and_are_no_better_rack() -> None:
     assert execute(k.view(), Journal(), [off_one], LIMITS, closed={(2, D0), (2, D1)}).journal.moves
 
 
+def test_a_replica_on_a_bad_dir_gives_up_no_rack() -> None:
+    k = kafka()
+    off_one = replace(MOVE, source=1)
+    stands, shut = k.nodes[1].stands(T), {(1, D0), (1, D1)}
+    assert reasons(execute(k.view(), Journal(), [off_one], LIMITS, closed=shut)) == ["WouldReduceRackSpread"]
+    assert execute(k.view(), Journal(), [off_one], LIMITS, closed=shut, bad={(1, stands)}).journal.moves
+
+
 def test_rule_6_dirs_and_strangers() -> None:
     k = kafka()
     k.die(0, D1)
