@@ -344,6 +344,17 @@ class TestManyWellAgain:
 
 
 class TestDrain:
+    def test_a_disk_that_gets_a_replica_before_its_broker_stops_stays_in_use_and_is_emptied_again(self) -> None:
+        world = cluster(3)
+        wishes = world.get("KafkaBroker", "demo-broker-0")["spec"]
+        wishes.setdefault("maintenance", {})["disks"] = [{"name": "disk1", "desiredState": "Drained"}]
+        until(world, lambda: mode_of(world, 0, "disk1") == "Absent")
+        world.kafkas.create("late", 0, (0, 1, 2), _always(path_of("disk1")))
+        world.reconcile()
+        assert mode_of(world, 0, "disk1") == "Active"
+        until(world, lambda: state_of(world, 0, "disk1") == "Drained")
+        assert world.kafkas.losses == []
+
     def test_a_wish_that_is_taken_back_while_the_disk_is_out_already_brings_it_back(self) -> None:
         world = cluster(3)
         wishes = world.get("KafkaBroker", "demo-broker-0")["spec"]

@@ -139,6 +139,17 @@ def test_a_cluster_that_was_deleted_finds_its_disks_again() -> None:
     assert formats
 
 
+def test_a_deleted_cluster_deletes_its_own_proposals_only() -> None:
+    world = running()
+    owner = {"kind": "KafkaCluster", "apiVersion": names.API_VERSION, "name": "demo"}
+    for name, uid in (("ours", world.cluster["metadata"]["uid"]), ("of-a-former-one", "another")):
+        meta = {"name": name, "uid": f"uid-{name}", "ownerReferences": [{**owner, "uid": uid}]}
+        world.put({"kind": "KafkaRebalance", "apiVersion": names.API_VERSION, "metadata": meta, "spec": {}})
+    world.cluster["metadata"]["deletionTimestamp"] = "now"
+    assert finished(world)
+    assert [obj["metadata"]["name"] for obj in world.all("KafkaRebalance")] == ["of-a-former-one"]
+
+
 def test_delete_claims_deletes_them_and_the_record() -> None:
     world = running()
     world.cluster["spec"]["deleteClaims"] = True
