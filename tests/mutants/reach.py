@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
 from typing import Any, Final
 
-from tests.mutants.weakened import Mutant, Weaken, put
+from tests.mutants.weakened import ALONE, Mutant, Weaken, put
 
 _RAISED: Final = object()
 
@@ -24,13 +24,15 @@ class Reach:
         if not callable(original):
             self.reached.add(mutant)  # a constant: nobody can tell whether it was asked
             return original
-        acts = "builder" in inspect.signature(original).parameters or inspect.iscoroutinefunction(original)
+        acts = inspect.iscoroutinefunction(original) or (
+            "builder" in inspect.signature(original).parameters and not getattr(weakened, ALONE, False)
+        )
 
         @wraps(original)
         def watched(*args: Any, **kwargs: Any) -> Any:
             if mutant in self.reached:
                 return original(*args, **kwargs)
-            if acts:  # it does more than answer, and must not do it twice
+            if acts:  # what takes its place does more than answer, and must not do it twice
                 self.reached.add(mutant)
                 return original(*args, **kwargs)
             args = tuple(list(each) if isinstance(each, Iterator) else each for each in args)

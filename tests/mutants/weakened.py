@@ -22,6 +22,7 @@ from spindle.model.times import seconds
 from spindle.proposals.lifecycle import ProposalStep
 
 Weaken = Callable[[Any], Any]
+ALONE: Final = "answers_alone"  # attribute of a function that only answers, and calls nothing
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def always(value: Any) -> Weaken:
         def weakened(*_: Any, **__: Any) -> Any:
             return value() if isinstance(value, type) else value
 
+        weakened.__dict__[ALONE] = True
         return weakened
 
     return weaken
@@ -255,7 +257,7 @@ MUTANTS: Final = (
     Mutant(2, "spindle.model.restart_safety:RestartSafety._meant", around(lambda _, __, p: p.recorded_rf), (_U + "test_rolling.py",), mend=True),
     Mutant(2, "spindle.rollout.controllers:controller_may_go_down", _allowed, (_U + "test_rolling.py",)),
     Mutant(2, "spindle.evacuation.fence:may_fence", _NO, (_U + "test_healing.py",)),
-    Mutant(2, "spindle.evacuation.fence:_sole_in_sync", always(()), (_U + "test_healing.py",), mend=True),
+    Mutant(2, "spindle.evacuation.fence:_sole_in_sync", always(list), (_U + "test_healing.py",), mend=True),
     Mutant(2, "spindle.controllers.next_step:_majority", _YES, (_U + "test_quorum.py",)),
     Mutant(2, "spindle.model.unavailable:unavailable_with", _NOBODY, (_U + "test_plan.py", _U + "test_healing_plan.py")),
     Mutant(2, "spindle.reconcile.phases:meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
@@ -323,7 +325,7 @@ MUTANTS: Final = (
     # 9: few disks at once
     Mutant(9, "spindle.disks.correlated_failures:may_act_on_failures", _NO, (_U + "test_disks_health.py",)),
     Mutant(9, "spindle.evacuation.fence:stalls_alone", _NO, (_U + "test_healing.py",)),
-    Mutant(9, "spindle.disks.broker_disks:stalled_together", always(()), (_U + "test_hangs.py",), mend=True),
+    Mutant(9, "spindle.disks.broker_disks:stalled_together", always(list), (_U + "test_hangs.py",), mend=True),
     Mutant(9, "spindle_agent.probing.timer_lag:starved", _FALSE, (_U + "test_starved.py",), mend=True),
     # 10: what is changed can be put back
     Mutant(10, "spindle.moves.rules:throttle_known", _NO, (_U + "test_moves_execute.py",)),

@@ -344,7 +344,9 @@ class TestManyWellAgain:
 
 
 class TestDrain:
-    def test_a_disk_that_gets_a_replica_before_its_broker_stops_stays_in_use_and_is_emptied_again(self) -> None:
+    def test_a_disk_that_gets_a_replica_before_its_broker_stops_stays_in_use_and_is_emptied_again(
+        self,
+    ) -> None:
         world = cluster(3)
         wishes = world.get("KafkaBroker", "demo-broker-0")["spec"]
         wishes.setdefault("maintenance", {})["disks"] = [{"name": "disk1", "desiredState": "Drained"}]
