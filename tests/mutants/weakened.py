@@ -294,7 +294,7 @@ MUTANTS: Final = (
     Mutant(5, "spindle.scaling.rules:may_go", _NO, (_U + "test_scaling_rules.py",)),
     Mutant(5, "spindle.model.claim_release:_retained", _YES, (_U + "test_change_disks.py",)),
     Mutant(5, "spindle.reconcile.healing:restore_pending", always(dict), (_U + "test_healing.py",)),
-    Mutant(5, "spindle.evacuation.requests:_not_spared", _NO, (_U + "test_deadlocks.py",), mend=True),
+    Mutant(5, "spindle.evacuation.requests:_not_spared", always((None, None)), (_U + "test_deadlocks.py",), mend=True),
     Mutant(5, "spindle.evacuation.requests:_to_restart", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
     Mutant(5, "spindle.model.dir_removal:seen_empty", _YES, (_U + "test_dir_removal.py",), mend=True),
     Mutant(5, "spindle.evacuation.requests:_keep", _NO, (_U + "test_healing_plan.py", _U + "test_change_disks.py")),
@@ -362,7 +362,7 @@ MUTANTS: Final = (
     Mutant(17, "spindle.disks.disk_inventory:DiskInventory.given_up_on", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
     Mutant(17, "spindle.config.settings_check:problems", always(()), (_U + "test_settings.py",), mend=True),
     Mutant(
-        17, "spindle.proposals.lifecycle:_before", around(_approved_first), (_U + "test_proposals.py", _U + "test_proposals_passes.py"), mend=True,
+        17, "spindle.proposals.lifecycle:next_step", around(_approved_first), (_U + "test_proposals.py", _U + "test_proposals_passes.py"), mend=True,
         also=(("spindle.moves.leadership:set_preferred_leaders", around(_order_before_election)),),
     ),
 )  # fmt: skip

@@ -1,12 +1,19 @@
 """`make mutants` changes what it names, wherever that is known; its table follows the code."""
 
+import importlib
+import inspect
+import re
 import subprocess
 import sys
+from functools import cached_property
 from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from tests.mutants.weakened import MUTANTS, Mutant
+from spindle.model.waiting import Waiting
+from tests.mutants.weakened import ALONE, MUTANTS, Mutant
 from tests.unit.test_safety_page import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,8 +42,42 @@ def test_its_tests_are_there_and_its_rule_too(mutant: Mutant) -> None:
     assert [file for file in mutant.tests if not (ROOT / "tests" / file).exists()] == []
 
 
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+def test_its_answer_is_one_that_the_code_could_give(mutant: Mutant) -> None:
+    """Otherwise a test fails because of an error, not because of the rule."""
+    module, _, path = mutant.target.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in path.split("."):
+        found = inspect.getattr_static(found, part)
+    if isinstance(found, property):
+        found = found.fget
+    elif isinstance(found, cached_property):
+        found = found.func
+    weakened = mutant.weaken(found)
+    if getattr(weakened, ALONE, False):
+        assert _fits(weakened(), get_type_hints(found)["return"])
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type, as deep as a tuple of fixed length; None is the answer of a refusal that is none."""
+    if value is None:
+        return hint in (NoneType, Waiting) or NoneType in get_args(hint)
+    parts = get_args(hint)
+    if get_origin(hint) is tuple and value and ... not in parts:
+        return isinstance(value, tuple) and len(value) == len(parts) and all(map(_fits, value, parts))
+    return isinstance(value, get_origin(hint) or hint)
+
+
 def test_names_are_unique() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_the_page_names_those_that_exist() -> None:
+    page = (ROOT / "docs/testing.md").read_text()
+    section = page[page.index("\n## Mutants") : page.index("\n## The testbed")]
+    told = set(re.findall(r"`([\w.]+:[\w.]+)`", section))
+    assert told
+    assert told - {mutant.name for mutant in MUTANTS} == set()
 
 
 def test_every_mutant_can_be_put_in_its_place() -> None:
