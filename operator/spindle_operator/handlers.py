@@ -1,7 +1,8 @@
 """The watches (by kopf), and the loops that each event wakes. No logic: every handler only wakes loops.
 
-kopf provides watches that survive timeouts and restarts of the API server. Only ``on.event`` handlers are used: daemons and
-change handlers write finalizers and annotations to the watched objects.
+kopf provides watches that survive timeouts and restarts of the API server. Only ``on.event`` handlers are used, so kopf writes nothing. What
+`kopf.on.create`, `update`, `delete` and daemons would do is in `spindle_operator.loop`: one loop per KafkaCluster, whose passes also end with
+its finalizer. docs/adr/0008-own-loops-lease-and-finalizer.md compares the two.
 """
 
 import datetime as dt
