@@ -146,7 +146,7 @@ async def test_kopf_does_not_repeat_a_removal_of_its_finalizer_that_was_refused(
         await until(removal_refused)
         await kube.delete(CONFIG_MAP, namespace, "one", uid)
         await asyncio.wait_for(deleted.wait(), 30)
-        await asyncio.sleep(1)  # kopf's request
+        await asyncio.sleep(3)  # kopf's request
         await asyncio.to_thread(permit_removal)
         await asyncio.sleep(4)
         assert await held()
