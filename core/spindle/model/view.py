@@ -4,7 +4,7 @@ What could not be read is None, never an empty value: "unknown is not absent" (`
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -99,11 +99,7 @@ class PartitionIndex:
     @cached_property
     def assigned(self) -> Mapping[int, list[Partition]]:
         """Partitions by broker, including replicas that are being added."""
-        found: dict[int, list[Partition]] = defaultdict(list)
-        for partition in self._all:
-            for broker in partition.replicas:
-                found[broker].append(partition)
-        return dict(found)
+        return _by_broker(self._all, lambda p: p.replicas)
 
     @cached_property
     def unsettled(self) -> Sequence[Partition]:
@@ -113,21 +109,14 @@ class PartitionIndex:
     @cached_property
     def lagging(self) -> Mapping[int, list[Partition]]:
         """Partitions by broker that is missing in their ISR; replicas that are being added do not count."""
-        found: dict[int, list[Partition]] = defaultdict(list)
-        for partition in self.unsettled:
-            for broker in partition.replicas:
-                if broker not in partition.isr and broker not in partition.adding:
-                    found[broker].append(partition)
-        return dict(found)
+        return _by_broker(
+            self.unsettled, lambda p: [b for b in p.replicas if b not in p.isr and b not in p.adding]
+        )
 
     @cached_property
     def arriving(self) -> Mapping[int, list[Partition]]:
         """Partitions by broker to which a replica is being added."""
-        found: dict[int, list[Partition]] = defaultdict(list)
-        for partition in self.unsettled:
-            for broker in partition.adding:
-                found[broker].append(partition)
-        return dict(found)
+        return _by_broker(self.unsettled, lambda p: p.adding)
 
     def in_isr(self, broker: int) -> list[Partition]:
         """Partitions that have a broker in their ISR."""
@@ -136,12 +125,18 @@ class PartitionIndex:
     @cached_property
     def _beside(self) -> Mapping[int, list[Partition]]:
         """Partitions by broker that is in their ISR and not in their assignment: Kafka has none, but a view may."""
-        found: dict[int, list[Partition]] = defaultdict(list)
-        for partition in self.unsettled:
-            for broker in partition.isr:
-                if broker not in partition.replicas:
-                    found[broker].append(partition)
-        return dict(found)
+        return _by_broker(self.unsettled, lambda p: [b for b in p.isr if b not in p.replicas])
+
+
+def _by_broker(
+    partitions: Iterable[Partition], brokers: Callable[[Partition], Iterable[int]]
+) -> Mapping[int, list[Partition]]:
+    """Broker → the partitions for which ``brokers`` names it, in their order."""
+    found: dict[int, list[Partition]] = defaultdict(list)
+    for partition in partitions:
+        for broker in brokers(partition):
+            found[broker].append(partition)
+    return dict(found)
 
 
 @dataclass(frozen=True)
