@@ -148,7 +148,7 @@ class Stand:
     def entry(self, name: str) -> dict[str, Any]:
         return next((disk for disk in self.notes.latest.get("disks", ()) if disk["name"] == name), {})
 
-    async def until(self, what: Callable[[], bool], seconds: float = 5.0) -> float:
+    async def until(self, what: Callable[[], bool], seconds: float = 15.0) -> float:
         """Wait; returns the seconds that it took."""
         began = time.monotonic()
         while not what():
@@ -157,7 +157,7 @@ class Stand:
             await asyncio.sleep(0.01)
         return time.monotonic() - began
 
-    async def until_verdict(self, name: str, verdict: str, reason: str = "", seconds: float = 5.0) -> float:
+    async def until_verdict(self, name: str, verdict: str, reason: str = "", seconds: float = 15.0) -> float:
         def reached() -> bool:
             entry = self.entry(name)
             return entry.get("verdict") == verdict and entry.get("reason", "") == reason
