@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka.protocol.admin import (
@@ -16,7 +17,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from spindle.config.dynamic_config import ON_BROKERS, ON_CLUSTER
-from spindle.model.answers import read_partition
+from spindle.model.answers import read_partition, with_reassignments
 from spindle.model.config_values import ConfigValues
 from spindle.model.rights import UserView
 from spindle.model.view import (
@@ -39,13 +40,14 @@ from spindle_operator.answers import (
     expect,
     freshest,
     leading_state,
-    read_log_dirs,
     read_quorum,
     read_quota,
     read_settings,
     read_standing,
 )
 from spindle_operator.connection import Budget, Connection, TooMuchError
+from spindle_operator.log_dir_layout import read_with_layout
+from spindle_operator.raw_answers import AnswerMemo, RawAnswer, undecoded
 from spindle_operator.users import agents as look_at_agents
 from spindle_operator.users import look as look_at_users
 
@@ -55,7 +57,7 @@ _TOPICS_PER_CALL: Final = 500
 _LOOK: Final = 10
 _ANSWERS: Final = 1000
 _OF_USERS: Final = 0.4  # share of the time, for the ACLs and quotas of KafkaUsers
-_MOST_PARTITIONS: Final = 300_000
+_MOST_PARTITIONS: Final = 400_000
 _MOST_REPLICAS: Final = 3_000_000
 _TOPIC: Final = 2  # ConfigResource.Type.TOPIC
 _BROKER: Final = 4  # ConfigResource.Type.BROKER
@@ -70,13 +72,32 @@ Settings = dict[tuple[str, str], Mapping[str, str]]
 _Told = tuple[Mapping[str, str], Mapping[str, ConfigValues]]
 
 
+_LogDirs = undecoded(DescribeLogDirsRequest)
+_Configs = undecoded(DescribeConfigsRequest)
+_Partitions = undecoded(DescribeTopicPartitionsRequest)
+
+
+@dataclass(frozen=True)
+class _Page:
+    """One page of the list of partitions, without reassignments; ``replicas`` counts those of assignments and ISRs."""
+
+    partitions: tuple[Partition, ...]
+    replicas: int
+    after: tuple[str, int] | None
+
+
 class KafkaClient(Connection):
     """A connection that observes Kafka. All methods block; all raise KafkaError, OSError or RuntimeError."""
 
     # The observation
 
     def look(
-        self, *, ask_rights: bool, users: Sequence[str] = (), agents: bool = True
+        self,
+        *,
+        ask_rights: bool,
+        users: Sequence[str] = (),
+        agents: bool = True,
+        memo: AnswerMemo | None = None,
     ) -> tuple[KafkaView, bool | None, bool]:
         """Everything at once: the view, whether the admin has its ACLs, and whether every request succeeded.
 
@@ -84,7 +105,10 @@ class KafkaClient(Connection):
             ask_rights: whether to request the admin's ACLs.
             users: whose ACLs and quotas to request.
             agents: whether to request those of the agents.
+            memo: of the last observation, which another client may have made.
         """
+        self._memo = memo or AnswerMemo()
+        self._memo.turn()
         # Less than the executor waits, so that an observation that takes too long ends by itself and frees its thread.
         self.budget = Budget(_LOOK * self.timeout_ms / 1000, _ANSWERS + len(users) * 4 + len(self.hosts) * 4)
         try:
@@ -180,9 +204,7 @@ class KafkaClient(Connection):
         asked = [node for node in brokers if node in self.hosts]
 
         def ask(node: int) -> tuple[LogDir, ...] | None:
-            return self.attempt(
-                lambda: read_log_dirs(self.send(DescribeLogDirsRequest(topics=None), node)), f"broker {node}"
-            )
+            return self.attempt(lambda: self._log_dirs(node), f"broker {node}")
 
         found = dict(zip(asked, self.side_by_side(ask, asked), strict=True))
         return {
@@ -190,32 +212,35 @@ class KafkaClient(Connection):
             for node, broker in brokers.items()
         }
 
+    def _log_dirs(self, node: int) -> tuple[LogDir, ...]:
+        answer = self.send(_LogDirs(topics=None), node)
+        return self._memo.read(("log dirs", node), answer, read_with_layout)
+
     def _partitions(self, node: int) -> tuple[Partition, ...]:
         moving = self._reassignments(node)
-        request = DescribeTopicPartitionsRequest
         found: list[Partition] = []
-        cursor, replicas = None, 0
+        after, replicas = None, 0
         while True:
-            answer = self.send(
-                request(topics=[], response_partition_limit=_PARTITIONS_PER_PAGE, cursor=cursor), node
-            )
-            for topic in answer.topics:
-                expect(topic.error_code, topic.name)
-                found.extend(read_partition(topic.name, partition, moving) for partition in topic.partitions)
-                replicas += sum(len(p.replica_nodes or ()) + len(p.isr_nodes or ()) for p in topic.partitions)
+            page = self._page(node, after)
+            found.extend(page.partitions)
+            replicas += page.replicas
             if len(found) > _MOST_PARTITIONS or replicas > _MOST_REPLICAS:
                 raise TooMuchError(
                     f"it has more than {_MOST_PARTITIONS} partitions, or {_MOST_REPLICAS} replicas of them: too many to manage"
                 )
-            after = answer.next_cursor
-            if after is None:
-                return tuple(found)
-            if cursor is not None and (after.topic_name, after.partition_index) <= (
-                cursor.topic_name,
-                cursor.partition_index,
-            ):
+            if page.after is None:
+                return tuple(with_reassignments(found, moving))
+            if after is not None and page.after <= after:
                 raise TooMuchError("its pages of partitions repeat endlessly")
-            cursor = request.Cursor(topic_name=after.topic_name, partition_index=after.partition_index)
+            after = page.after
+
+    def _page(self, node: int, after: tuple[str, int] | None) -> _Page:
+        """The partitions from this one on."""
+        cursor = after and DescribeTopicPartitionsRequest.Cursor(
+            topic_name=after[0], partition_index=after[1]
+        )
+        request = _Partitions(topics=[], response_partition_limit=_PARTITIONS_PER_PAGE, cursor=cursor)
+        return self._memo.read(("partitions", after), self.send(request, node), _read_page)
 
     def _reassignments(self, node: int) -> dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]:
         answer = self.send(ListPartitionReassignmentsRequest(timeout_ms=self.timeout_ms, topics=None), node)
@@ -242,13 +267,14 @@ class KafkaClient(Connection):
                 DescribeConfigsRequest.DescribeConfigsResource(_TOPIC, topic, list(_TOPIC_KEYS))
                 for topic in topics[start : start + _TOPICS_PER_CALL]
             ]
-            for result in self.send(DescribeConfigsRequest(resources=wanted), node).results:
-                expect(result.error_code, result.error_message)
-                values = {config.name: config.value for config in result.configs}
-                if _MIN_ISR in values:
-                    minimum[result.resource_name] = int(values[_MIN_ISR])
-                settings["topic", result.resource_name] = read_settings(result, TOPIC_SETTINGS)
-                holds[result.resource_name] = {k: values[k] for k in _HOLDS if values.get(k)}
+            answer = self.send(_Configs(resources=wanted), node)
+            for topic, values in self._memo.read(
+                ("topics", tuple(topics[start : start + _TOPICS_PER_CALL])), answer, _read_topics
+            ):
+                if values.minimum is not None:
+                    minimum[topic] = values.minimum
+                settings["topic", topic] = values.settings
+                holds[topic] = values.holds
         return minimum, settings, holds
 
     def _default_quota(self, node: int) -> Settings:
@@ -270,17 +296,15 @@ class KafkaClient(Connection):
             resource = DescribeConfigsRequest.DescribeConfigsResource(
                 _BROKER, str(node), [*BROKER_SETTINGS, *_TUNABLE]
             )
-            request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+            request = _Configs(resources=[resource], include_synonyms=True)
             return self.attempt(lambda: self._one_config(request, node), f"broker {node}")
 
         asked = [node for node in brokers if node in self.hosts]
         answers = zip(asked, self.side_by_side(ask, asked), strict=True)
         return {node: told for node, told in answers if told is not None}
 
-    def _one_config(self, request: DescribeConfigsRequest, node: int) -> _Told:
-        (result,) = self.send(request, node).results
-        expect(result.error_code, result.error_message)
-        return read_settings(result, BROKER_SETTINGS), read_standing(result, _TUNABLE)
+    def _one_config(self, request: Any, node: int) -> _Told:
+        return self._memo.read(("broker", node), self.send(request, node), _read_broker)
 
     def _features(self, node: int) -> dict[str, int]:
         answer = self.send(
@@ -289,3 +313,43 @@ class KafkaClient(Connection):
         )
         expect(answer.error_code, "ApiVersions")
         return {feature.name: feature.max_version_level for feature in answer.finalized_features or []}
+
+
+@dataclass(frozen=True)
+class _Topic:
+    """Settings of one topic: min.insync.replicas, those that are set on it, effective ones."""
+
+    minimum: int | None
+    settings: Mapping[str, str]
+    holds: Mapping[str, str]
+
+
+# What `AnswerMemo.read` calls: a value, and nothing that would help to read the next response.
+
+
+def _read_page(answer: RawAnswer, _: None) -> tuple[_Page, None]:
+    page = answer.decode()
+    found: list[Partition] = []
+    for topic in page.topics:
+        expect(topic.error_code, topic.name)
+        found.extend(read_partition(topic.name, partition, {}) for partition in topic.partitions)
+    replicas = sum(len(p.replicas) + len(p.isr) for p in found)
+    after = page.next_cursor and (page.next_cursor.topic_name, page.next_cursor.partition_index)
+    return _Page(tuple(found), replicas, after), None
+
+
+def _read_topics(answer: RawAnswer, _: None) -> tuple[list[tuple[str, _Topic]], None]:
+    found = []
+    for result in answer.decode().results:
+        expect(result.error_code, result.error_message)
+        values = {config.name: config.value for config in result.configs}
+        minimum = int(values[_MIN_ISR]) if _MIN_ISR in values else None
+        holds = {k: values[k] for k in _HOLDS if values.get(k)}
+        found.append((result.resource_name, _Topic(minimum, read_settings(result, TOPIC_SETTINGS), holds)))
+    return found, None
+
+
+def _read_broker(answer: RawAnswer, _: None) -> tuple[_Told, None]:
+    (result,) = answer.decode().results
+    expect(result.error_code, result.error_message)
+    return (read_settings(result, BROKER_SETTINGS), read_standing(result, _TUNABLE)), None

@@ -18,6 +18,7 @@ from spindle_operator import metrics, users
 from spindle_operator.connection import Access, sentence
 from spindle_operator.kafka_actions import run
 from spindle_operator.kafka_client import KafkaClient
+from spindle_operator.raw_answers import AnswerMemo
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class KafkaExecutor:
         self._port = port
         self._link: KafkaClient | None = None
         self._identity = ""
+        self._memo = AnswerMemo()
         self._said = ""
         # Whether Kafka reported that no agent has ACLs. Only this process grants them, and only if there are agents.
         self._no_agents = False
@@ -76,7 +78,7 @@ class KafkaExecutor:
             link = await self._renewed(access)
             ask_agents = agents or not self._no_agents
             view, granted, clean = await self._threaded(
-                lambda: link.look(ask_rights=ask_rights, users=asked, agents=ask_agents)
+                lambda: link.look(ask_rights=ask_rights, users=asked, agents=ask_agents, memo=self._memo)
             )
             if ask_agents:
                 self._no_agents = view.agents == {}

@@ -1,6 +1,7 @@
 """Parts of the view from Kafka's error-free responses. The responses may come from any client; only their fields are read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from spindle.model.view import LogDir, Partition
@@ -22,6 +23,18 @@ def read_partition(
         adding=adding,
         removing=removing,
     )
+
+
+def with_reassignments(
+    partitions: Iterable[Partition], moving: Mapping[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]
+) -> Iterator[Partition]:
+    """Partitions that were read without their reassignments: key → replicas that are added, replicas that are removed."""
+    if not moving:
+        yield from partitions
+        return
+    for each in partitions:
+        adding, removing = moving.get((each.topic, each.index), ((), ()))
+        yield replace(each, adding=adding, removing=removing) if adding or removing else each
 
 
 def read_log_dir(result: Any) -> LogDir:

@@ -1,0 +1,82 @@
+"""What one observation of a large Kafka costs the operator: CPU, time, bytes, memory.
+
+.venv/bin/python -m bench.fleet.look [BROKERS ...] [--growing]
+"""
+
+import argparse
+import asyncio
+import contextlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.fleet.shape import Shape, address
+from spindle_operator import ca
+from spindle_operator.connection import Access
+from spindle_operator.kafka_executor import KafkaExecutor
+
+_PORT = 19091
+_LOOKS = 4
+
+
+@contextlib.contextmanager
+def served(brokers: int, *, growing: bool) -> Iterator[Access]:
+    """Brokers in a process of their own, and how the operator reaches them."""
+    shape = Shape(brokers)
+    hosts = {node: address(node) for node in shape.ids}
+    with tempfile.TemporaryDirectory() as folder:
+        made = ca.issue(ca.make_ca("test"), "spindle-node", tuple(hosts.values()))
+        for name in ("tls.crt", "tls.key"):
+            (Path(folder) / name).write_bytes(made[name])
+        command = [sys.executable, "-m", "bench.fleet.brokers", f"--brokers={brokers}", f"--folder={folder}"]
+        process = subprocess.Popen(
+            [*command, f"--port={_PORT}", *(["--growing"] if growing else [])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            if process.stdout is None or not process.stdout.readline():
+                raise RuntimeError("the brokers did not start")
+            yield Access(hosts, made["ca.crt"], made["tls.crt"], made["tls.key"])
+        finally:
+            process.kill()
+            process.wait()
+
+
+async def measure(access: Access) -> None:
+    """Several looks in a row: the first connects, the last is what each pass costs."""
+    executor = KafkaExecutor("bench/fleet", 30.0, _PORT)
+    for number in range(_LOOKS):
+        cpu, began = time.process_time(), time.monotonic()
+        view, _ = await executor.look(access)
+        cpu, took = time.process_time() - cpu, time.monotonic() - began
+        if view.error or view.partitions is None or not view.brokers:
+            sys.stdout.write(f"  failed: {view.error}\n")
+            return
+        told = sum(broker.log_dirs is not None for broker in view.brokers.values())
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        sys.stdout.write(
+            f"  look {number + 1}: {cpu:.2f} s of CPU, {took:.1f} s, {len(view.partitions)} partitions, {told} brokers, peak {peak:.0f} MiB\n"
+        )
+        sys.stdout.flush()
+    await executor.shutdown()
+
+
+def main() -> None:
+    """Measure each size."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("brokers", type=int, nargs="*", default=[10, 100])
+    parser.add_argument("--growing", action="store_true", help="replicas grow between two looks")
+    options = parser.parse_args()
+    for brokers in options.brokers:
+        sys.stdout.write(f"{brokers} brokers{', replicas grow' if options.growing else ''}\n")
+        with served(brokers, growing=options.growing) as access:
+            asyncio.run(measure(access))
+
+
+if __name__ == "__main__":
+    main()
