@@ -10,12 +10,9 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Final, Self
 
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError, for_code
-
 from spindle.model.racks import count_racks, rack_of, wanted_racks
 from spindle.planner.assign import assign
+from spindle_cli.libraries import kafka
 
 ENV_CREDENTIALS: Final = "SPINDLE_CREDENTIALS"
 ENV_BOOTSTRAP: Final = "SPINDLE_BOOTSTRAP"
@@ -117,7 +114,7 @@ class DirView:
 class Client:
     """An admin connection. Every method raises ClientError."""
 
-    def __init__(self, admin: KafkaAdminClient, access: Access) -> None:
+    def __init__(self, admin: "kafka.KafkaAdminClient", access: Access) -> None:
         self._admin = admin
         self.access = access
 
@@ -196,23 +193,23 @@ class Client:
 def connect(access: Access) -> Iterator[Client]:
     """An admin connection that is closed on exit."""
     with _told(access.bootstrap):
-        admin = KafkaAdminClient(**access.settings(), request_timeout_ms=20_000)
+        admin = kafka.KafkaAdminClient(**access.settings(), request_timeout_ms=20_000)
     try:
         yield Client(admin, access)
     finally:
         admin.close()
 
 
-def producer(access: Access) -> KafkaProducer:
+def producer(access: Access) -> "kafka.KafkaProducer":
     """A producer with acks=all."""
     with _told(access.bootstrap):
-        return KafkaProducer(**access.settings(), acks="all", linger_ms=5)
+        return kafka.KafkaProducer(**access.settings(), acks="all", linger_ms=5)
 
 
-def consumer(access: Access) -> KafkaConsumer:
+def consumer(access: Access) -> "kafka.KafkaConsumer":
     """A consumer without a consumer group."""
     with _told(access.bootstrap):
-        return KafkaConsumer(**access.settings(), group_id=None, enable_auto_commit=False)
+        return kafka.KafkaConsumer(**access.settings(), group_id=None, enable_auto_commit=False)
 
 
 _UNKNOWN_TOPIC: Final = 3
@@ -254,7 +251,7 @@ def _index(partition: PartitionView) -> int:
 
 
 def _error_name(code: int) -> str:
-    return str(for_code(code).__name__)
+    return str(kafka.errors.for_code(code).__name__)
 
 
 @contextmanager
@@ -262,5 +259,5 @@ def _told(what: str) -> Iterator[None]:
     """Turn Kafka's errors into ClientError."""
     try:
         yield
-    except (KafkaError, OSError) as error:
+    except (kafka.errors.KafkaError, OSError) as error:
         raise ClientError(f"{what}: {error or type(error).__name__}") from error

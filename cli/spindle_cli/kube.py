@@ -5,16 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from kubernetes import client, config
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config.config_exception import ConfigException
-from urllib3.exceptions import HTTPError
-
 from spindle.api import names
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.api.printable import printable
 from spindle.api.rebalance import KafkaRebalance
+from spindle_cli.libraries import kubernetes, urllib3
 
 FIELD_MANAGER: Final = "spindle-cli"
 _TIMEOUT: Final = (5, 30)  # seconds to connect, to answer
@@ -51,12 +47,12 @@ class ClusterView:
 class Kube:
     """One namespace of one Kubernetes. Every method raises KubeError."""
 
-    def __init__(self, api: client.ApiClient, namespace: str) -> None:
+    def __init__(self, api: "kubernetes.client.ApiClient", namespace: str) -> None:
         self.namespace = namespace
         self.api = api
-        self._custom = client.CustomObjectsApi(api)
-        self._core = client.CoreV1Api(api)
-        self._batch = client.BatchV1Api(api)
+        self._custom = kubernetes.client.CustomObjectsApi(api)
+        self._core = kubernetes.client.CoreV1Api(api)
+        self._batch = kubernetes.client.BatchV1Api(api)
 
     @classmethod
     def connect(cls, namespace: str | None = None, context: str | None = None) -> Self:
@@ -66,13 +62,13 @@ class Kube:
             namespace: None for the context's own.
         """
         try:
-            contexts, active = config.list_kube_config_contexts()
+            contexts, active = kubernetes.config.list_kube_config_contexts()
             if context is not None:
                 active = next((each for each in contexts if each["name"] == context), None)
                 if active is None:
                     raise KubeError(f"there is no context {context} in the kubeconfig")
-            api = config.new_client_from_config(context=active["name"])
-        except (ConfigException, OSError, TypeError, KeyError) as error:
+            api = kubernetes.config.new_client_from_config(context=active["name"])
+        except (kubernetes.config.ConfigException, OSError, TypeError, KeyError) as error:
             raise KubeError(f"no usable kubeconfig: {error}; set KUBECONFIG") from error
         return cls(api, namespace or active["context"].get("namespace") or "default")
 
@@ -214,7 +210,7 @@ class Kube:
             for chunk in answer.stream(4096):
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (line.decode("utf-8", "replace") for line in lines)
-        except HTTPError:
+        except urllib3.exceptions.HTTPError:
             return
         finally:
             answer.release_conn()
@@ -236,7 +232,7 @@ class Kube:
         kwargs.setdefault("_request_timeout", _TIMEOUT)
         try:
             return call(*args, **kwargs)
-        except ApiException as error:
+        except kubernetes.client.ApiException as error:
             if error.status == 404 and what.startswith("kafka"):
                 raise NotFoundError(
                     f"the API server does not know {what}: install Spindle first (helm install spindle charts/spindle)"
@@ -244,11 +240,11 @@ class Kube:
             if error.status == 404:
                 raise NotFoundError(f"there is no {what} in namespace {self.namespace}") from error
             raise KubeError(f"{what}: {_said(error)}") from error
-        except (HTTPError, OSError) as error:
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubeError(f"Kubernetes does not answer: {error}") from error
 
 
-def _said(error: ApiException) -> str:
+def _said(error: "kubernetes.client.ApiException") -> str:
     """Error message of the API server."""
     try:
         return printable(str(json.loads(error.body or "")["message"]))

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka import TopicPartition
-from kafka.errors import KafkaError
-
 from spindle_cli.kafka_client import Access, ClientError, consumer, producer
+from spindle_cli.libraries import kafka
 
 Say = Callable[[str], None]
 _PATIENCE_S: Final = 60.0
@@ -47,7 +45,7 @@ def send_and_read(access: Access, topic: str, messages: int, size: int, say: Say
     reader = consumer(access)
     try:
         partitions = [
-            TopicPartition(topic, index) for index in sorted(reader.partitions_for_topic(topic) or ())
+            kafka.TopicPartition(topic, index) for index in sorted(reader.partitions_for_topic(topic) or ())
         ]
         # One by one: for several topics or partitions the client omits those whose leader it does not know yet.
         before = {each: reader.end_offsets([each])[each] for each in partitions}
@@ -59,7 +57,7 @@ def send_and_read(access: Access, topic: str, messages: int, size: int, say: Say
             reader.seek(partition, before[partition])
         read, strangers = _read(reader, messages, size, run, say)
         return Count(messages, len(read), strangers, sent_after - began, time.monotonic() - sent_after)
-    except KafkaError as error:
+    except kafka.errors.KafkaError as error:
         raise ClientError(f"topic {topic}: {error or type(error).__name__}") from error
     finally:
         reader.close()
@@ -72,7 +70,7 @@ def value_of(number: int, size: int) -> bytes:
 
 
 def _send(
-    access: Access, partitions: list[TopicPartition], messages: int, size: int, run: str, say: Say
+    access: Access, partitions: "list[kafka.TopicPartition]", messages: int, size: int, run: str, say: Say
 ) -> None:
     sender = producer(access)
     try:

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kubernetes import client
-
 from spindle.api import names
 from spindle_cli.kube import FIELD_MANAGER, Json, Kube, KubeError, NotFoundError
+from spindle_cli.libraries import kubernetes
 
 _MERGE: Final = "application/merge-patch+json"
 _APPLY: Final = "application/apply-patch+yaml"
@@ -49,8 +48,8 @@ class Objects:
     def __init__(self, kube: Kube) -> None:
         self.namespace = kube.namespace
         self._kube = kube
-        self._core = client.CoreV1Api(kube.api)
-        self._custom: Any = client.CustomObjectsApi(kube.api)
+        self._core = kubernetes.client.CoreV1Api(kube.api)
+        self._custom: Any = kubernetes.client.CustomObjectsApi(kube.api)
         self._served: dict[Kind, str] = {}
 
     def every(self, kind: Kind, selector: str | None = None) -> list[Json]:

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from kubernetes import client
-
 from spindle.api import names
 from spindle.manifests.backup import reserve
 from spindle.model.waiting import counted
@@ -14,6 +12,7 @@ from spindle.takeover import manifests, strimzi
 from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
 from spindle_cli import objects
 from spindle_cli.kube import Json, Kube, KubeError
+from spindle_cli.libraries import kubernetes
 from spindle_cli.objects import Kind, Objects
 
 _VERSIONS: Final = ("v1", "v1beta2")
@@ -52,7 +51,7 @@ def read(found: Objects, name: str) -> strimzi.StrimziCluster:
 
 def image_of(kube: Kube) -> str:
     """The image of the installed operator."""
-    call = client.CoreV1Api(kube.api).list_pod_for_all_namespaces
+    call = kubernetes.client.CoreV1Api(kube.api).list_pod_for_all_namespaces
     answer = kube.ask(
         "pods", call, label_selector="app.kubernetes.io/name=spindle", limit=1, _preload_content=False
     )
