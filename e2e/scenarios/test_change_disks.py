@@ -7,7 +7,7 @@ import pytest
 from e2e.scenarios.disk_slot import assert_spread, assert_used, conclude, slots
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.load import Load, Topic, load
-from e2e.scenarios.stand import Kind, Stand, until_well
+from e2e.scenarios.stand import SHOWN, Kind, Stand, until_well
 from e2e.scenarios.timeline import Timeline
 
 pytestmark = pytest.mark.e2e
@@ -62,24 +62,24 @@ def used(load: Load) -> set[tuple[int, str]]:
 
 @pytest.mark.capability
 @pytest.mark.spends
-def test_a_disk_is_added_and_removed(stand: Stand, spindle_image: str) -> None:
-    lab = stand.get(TWO)
-    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("changed", 12), fill=64) as running:
+def test_a_disk_is_added_and_removed(running: Lab, stand: Stand, spindle_image: str) -> None:
+    lab = running
+    with Timeline(lab) as timeline, load(lab, spindle_image, Topic("changed", 12), fill=64) as writing:
         before = claims_of(lab)
         began = timeline.mark("a third disk for each broker")
-        want(lab, TWO, 3)
+        want(lab, SHOWN, 3)
         added = until_has(lab, 3)
         timeline.mark("each broker has three disks")
-        assert_spread(running)
+        assert_spread(writing)
         third = [slot for slot in slots(lab).values() if slot.disk == "disk2"]
         assert_used(*third)
         assert {
             slot.lab.the("pvc", f"data-disk2-{CLUSTER}-{slot.broker}")["status"]["phase"] for slot in third
         } == {"Bound"}
-        running.until_all_writable()
+        writing.until_all_writable()
 
         timeline.mark("two disks again")
-        want(lab, TWO, 2)
+        want(lab, SHOWN, 2)
         removed = until_has(lab, 2)
         timeline.mark("each broker has two disks")
         assert claims_of(lab) == before
@@ -88,9 +88,9 @@ def test_a_disk_is_added_and_removed(stand: Stand, spindle_image: str) -> None:
             assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
             assert volume["status"]["phase"] == "Released"
             assert slot.retired()
-        assert_spread(running)
-        running.until_all_writable()
-        report = conclude(running, timeline, began)
+        assert_spread(writing)
+        writing.until_all_writable()
+        report = conclude(writing, timeline, began)
     print(f"added after {added:.0f} s, removed after {removed:.0f} s, longest gaps {report.gaps(began)}")
     stand.close()  # its third disks are not blank any more
 

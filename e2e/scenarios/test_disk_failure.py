@@ -42,8 +42,8 @@ def _dies_and_is_replaced(lab: Lab, machine: Machine, image: str, topic: str, fi
 
 
 @pytest.mark.capability
-def test_three_brokers_shrink_and_grow_back(stand: Stand, machine: Machine, spindle_image: str) -> None:
-    _dies_and_is_replaced(stand.get(THREE), machine, spindle_image, "grown", fill=4)
+def test_three_brokers_shrink_and_grow_back(running: Lab, machine: Machine, spindle_image: str) -> None:
+    _dies_and_is_replaced(running, machine, spindle_image, "grown", fill=4)
 
 
 def test_the_process_that_dies_after_its_disk_comes_back_without_it(
