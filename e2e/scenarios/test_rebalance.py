@@ -25,7 +25,7 @@ _ENGINE: Final = {
     "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}, "limits": {"memory": "3Gi"}},
 }
 _EXECUTORS: Final = {"count": 2, "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}}}
-_BUDGET: Final = 2**28  # bytes that one plan may move; slightly less balances the cluster
+_BUDGET: Final = 2**27  # bytes that one plan may move; slightly less balances the cluster
 _REPORTS: Final = "SPINDLE_REPORTS"  # a folder where reports are kept after the run
 _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
 
@@ -42,7 +42,7 @@ def four(**engine: Any) -> Kind:
         "maxBytes": str(_BUDGET),
         "maxDurationMinutes": 30,
     }
-    return Kind(4, "ext4", size="1Gi", config=config, rebalance=rebalance)
+    return Kind(4, "ext4", size="512Mi", config=config, rebalance=rebalance)
 
 
 LOCAL: Final = four()
@@ -138,7 +138,7 @@ def test_a_skewed_cluster_is_balanced(
     lab = stand.get(kind)
     # The source of a move is deleted at once, not after a minute: until then it would count as used.
     topic = Topic("skewed", partitions=12, config=("file.delete.delay.ms=1000",))
-    with Timeline(lab) as timeline, load(lab, spindle_image, topic, fill=300) as running:
+    with Timeline(lab) as timeline, load(lab, spindle_image, topic, fill=150) as running:
         full, empty = skew(lab, running)
         before = spread(running)
         timeline.mark(f"broker {empty} is empty")
