@@ -11,7 +11,7 @@ from e2e.cluster.layout import SPINDLE_IMAGE, Layout
 from e2e.cluster.state import Options
 from e2e.cluster.target import ForeignCluster, Target, foreign_kubeconfig
 from e2e.cluster.testbed import Testbed
-from e2e.scenarios.install import install, namespace
+from e2e.scenarios.install import create_namespace, delete_namespace, install, namespace
 from e2e.scenarios.lab import Lab
 from e2e.scenarios.machine import Killer, Machine
 from e2e.scenarios.stand import SHOWN, Stand
@@ -90,11 +90,15 @@ def running(stands: Stand) -> Lab:
 @pytest.fixture(scope="session")
 def stands(installed: Target) -> Iterator[Stand]:
     """A scenario with a namespace of its own closes the shared cluster first: there are disks for one cluster at a time."""
-    made = Stand(lambda title, file_system, size: namespace(installed, title, file_system, size))
+    made = Stand(
+        lambda title, file_system, size: create_namespace(installed, title, file_system, size),
+        delete_namespace,
+    )
     try:
         yield made
     finally:
-        made.close()
+        if not isinstance(installed, Testbed) or _KEEP in os.environ:  # else it is removed with the testbed
+            made.close()
 
 
 @pytest.fixture

@@ -54,6 +54,15 @@ def install(target: Target) -> None:
 
 @contextmanager
 def namespace(target: Target, title: str, file_system: str = "xfs", size: int | None = None) -> Iterator[Lab]:
+    lab = create_namespace(target, title, file_system, size)
+    try:
+        yield lab
+    finally:
+        delete_namespace(lab)
+
+
+def create_namespace(target: Target, title: str, file_system: str, size: int | None) -> Lab:
+    """A namespace on nodes that are all on, with blank disks."""
     if isinstance(target, Testbed):
         for index, node in enumerate(target.nodes(), start=1):
             if not node.is_on():  # a scenario failed during an outage
@@ -62,16 +71,18 @@ def namespace(target: Target, title: str, file_system: str = "xfs", size: int | 
     name = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-")[:40].strip("-")
     lab = Lab((str(target.kubectl_program()),), target.kubeconfig, name)
     lab.kubectl("create", "namespace", name)
-    try:
-        yield lab
-    finally:
-        if lab.get("kafkacluster", CLUSTER) is not None:
-            # The data is not needed any more. Brokers whose quorum a scenario broke would try to move their leaders for minutes.
-            # They are killed before the operator deletes them with a long grace period, which cannot be shortened afterwards.
-            lab.patch("kafkacluster", CLUSTER, {"spec": {"deleteClaims": True, "paused": True}})
-            lab.kubectl("delete", "pods", "-l", "spindle.dev/role", "--grace-period=1", "--wait=false")
-            lab.kubectl("delete", "kafkacluster", CLUSTER, "--wait=false")
-            lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
-            lab.until("the KafkaCluster is gone", lambda: lab.get("kafkacluster", CLUSTER) is None, 240)
-        lab.kubectl("delete", "namespace", name, "--wait=false")
-        lab.until("its pods are gone", lambda: not lab.list("pods"), 120)
+    return lab
+
+
+def delete_namespace(lab: Lab) -> None:
+    """Delete a namespace and its KafkaCluster, without waiting for anything that only matters for data."""
+    if lab.get("kafkacluster", CLUSTER) is not None:
+        # The data is not needed any more. Brokers whose quorum a scenario broke would try to move their leaders for minutes.
+        # They are killed before the operator deletes them with a long grace period, which cannot be shortened afterwards.
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"deleteClaims": True, "paused": True}})
+        lab.kubectl("delete", "pods", "-l", "spindle.dev/role", "--grace-period=1", "--wait=false")
+        lab.kubectl("delete", "kafkacluster", CLUSTER, "--wait=false")
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
+        lab.until("the KafkaCluster is gone", lambda: lab.get("kafkacluster", CLUSTER) is None, 240)
+    lab.kubectl("delete", "namespace", lab.namespace, "--wait=false")
+    lab.until("its pods are gone", lambda: not lab.list("pods"), 120)

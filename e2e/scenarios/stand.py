@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from e2e.cluster.disks import parse_size
 from e2e.scenarios.lab import CLUSTER, Lab, light, sample
 
-Opener = Callable[[str, str, int | None], AbstractContextManager[Lab]]
+Opener = Callable[[str, str, int | None], Lab]
+Closer = Callable[[Lab], None]
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,17 @@ SIX: Final = Kind(6, grace=30)
 
 
 class Stand:
-    """The current cluster, if any."""
+    """The current cluster, if any.
 
-    def __init__(self, opener: Opener) -> None:
+    Args:
+        opener: creates its namespace, from a title, a file system and a size of disks.
+        closer: deletes a namespace and the cluster in it.
+    """
+
+    def __init__(self, opener: Opener, closer: Closer) -> None:
         self._opener = opener
-        self._stack = ExitStack()
+        self._closer = closer
+        self._open: Lab | None = None  # also if its cluster did not become ready
         self._kind: Kind | None = None
         self._lab: Lab | None = None
         self._spec: dict[str, Any] = {}
@@ -84,7 +90,7 @@ class Stand:
         self.close()
         title = f"disks-{kind.brokers}-{kind.file_system}-{int(time.time()) % 100000}"
         size = parse_size(kind.size) if kind.size else None
-        lab = self._stack.enter_context(self._opener(title, kind.file_system, size))
+        lab = self._open = self._opener(title, kind.file_system, size)
         lab.apply(kind.manifest())
         took = lab.until_ready(600)
         print(f"{kind.brokers} brokers on {kind.file_system} were ready after {took:.0f} s")
@@ -97,8 +103,10 @@ class Stand:
 
     def close(self) -> None:
         """Remove it; another one may be requested afterwards."""
+        lab, self._open = self._open, None
         self._lab = self._kind = None
-        self._stack.close()
+        if lab is not None:
+            self._closer(lab)
 
 
 def is_well(lab: Lab) -> bool:

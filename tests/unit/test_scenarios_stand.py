@@ -1,13 +1,11 @@
 """Which cluster a scenario gets: the one that stands if it is as it was made, else another one."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 
 from e2e.scenarios import stand
-from e2e.scenarios.lab import Lab
+from e2e.scenarios.lab import Lab, LabError
 from e2e.scenarios.stand import SHOWN, THREE, Kind, Stand
 
 
@@ -22,6 +20,8 @@ class Cluster:
         self.spec = dict(manifest["spec"])
 
     def until_ready(self, _: float) -> float:
+        if not self.well:
+            raise LabError
         return 0.0
 
     def cluster(self) -> dict[str, Any]:
@@ -33,14 +33,14 @@ class Cluster:
 
 @pytest.fixture
 def stands(monkeypatch: pytest.MonkeyPatch) -> Stand:
-    @contextlib.contextmanager
-    def opener(*_: Any) -> Iterator[Lab]:
-        made = Cluster()
-        yield cast("Lab", made)
-        made.spec = None
+    def opener(*_: Any) -> Lab:
+        return cast("Lab", Cluster())
+
+    def closer(lab: Lab) -> None:
+        cast("Cluster", lab).spec = None
 
     monkeypatch.setattr(stand, "is_well", lambda lab: lab.well)
-    return Stand(opener)
+    return Stand(opener, closer)
 
 
 def get(stands: Stand, kind: Kind) -> Cluster:
@@ -72,3 +72,17 @@ def test_what_was_not_left_as_it_was_is_made_anew(stands: Stand, left: str) -> N
 
     assert second is not first
     assert second.spec == SHOWN.manifest()["spec"]
+
+
+def test_one_that_did_not_become_ready_is_removed_too() -> None:
+    made = Cluster()
+    made.well = False
+    closed: list[Lab] = []
+    stands = Stand(lambda *_: cast("Lab", made), closed.append)
+
+    with pytest.raises(LabError):
+        stands.get(SHOWN)
+    stands.close()
+    stands.close()
+
+    assert closed == [cast("Lab", made)]
