@@ -9,6 +9,7 @@ from e2e.cluster.apiserver import KubectlError
 from e2e.cluster.build import BuildError, ensure_helm
 from e2e.cluster.debian import MissingProgramError
 from e2e.cluster.disks import parse_size
+from e2e.cluster.images import ensure_rebalance_image
 from e2e.cluster.layout import LayoutError
 from e2e.cluster.state import Options
 from e2e.cluster.system import CommandError
@@ -88,7 +89,8 @@ def run(testbed: Testbed, asked: argparse.Namespace) -> None:
         case "up":
             testbed.up(Options(asked.nodes, asked.zones, asked.disks, asked.disk_size, asked.file_system))
         case "build":
-            ensure_template(prepare()[2])
+            images = prepare()[2]
+            ensure_template([*images, ensure_rebalance_image()])
             ensure_helm()
         case "down":
             testbed.down()

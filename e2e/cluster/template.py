@@ -17,9 +17,9 @@ from e2e.cluster.paths import cache_dir
 
 
 def ensure_template(images: list[Image]) -> Path:
-    """The cache's containerd folder that contains these images.
+    """The cache's containerd folder that contains these images, and perhaps others.
 
-    If another template has some of them, only the new parts of the others are added to a copy of it: this
+    If another template has only some of them, only the new parts of the others are added to a copy of it: this
     happens after every change of Spindle's code, so it must be fast.
     """
     wanted = [image.folder.name for image in images]
@@ -35,11 +35,13 @@ def ensure_template(images: list[Image]) -> Path:
             clone(like / "root", root)
         else:
             root.mkdir()
-        if missing:  # none if another template has these images and more
-            _import(root, folder / "containerd.toml", missing, known["blobs"])
+        _import(root, folder / "containerd.toml", missing, known["blobs"])
         contents = {"images": wanted, "blobs": sorted({blob for image in images for blob in image.blobs()})}
         (folder / "contents.json").write_text(json.dumps(contents))
 
+    for path in _templates():
+        if set(wanted) <= set(_contents(path)["images"]):
+            return path / "root"
     folder = artefact("template", versions.KAFKA, hashlib.sha256(" ".join(wanted).encode()).hexdigest(), make)
     forget_old("template-*", folder, keep=2)
     return folder / "root"
