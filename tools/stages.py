@@ -33,12 +33,14 @@ class Stage:
     Attributes:
         says: short description.
         minutes: timeout; the stage is then interrupted, and killed a minute later.
+        idle: it only computes, so beside other stages it gets the CPU time that they leave.
     """
 
     name: str
     says: str
     command: tuple[str, ...]
     minutes: int = 10
+    idle: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,16 @@ def _fast_stages() -> tuple[Stage, ...]:
             "sim",
             "tests of the simulation itself, and kept runs",
             _pytest("tests/sim", "--numprocesses=logical", "--dist=worksteal"),
-            20,
+            40,
+            idle=True,
         ),
         # Seeds 1, 2, 3 … in order: how many depends on the machine, what each does does not.
         Stage(
             "lives",
             "random simulated runs: as many as four minutes allow, and at least 100",
             _python("tests.sim", "--lives", "100", "--minutes", "4", "--without", "tests/sim/open_seeds.txt"),
-            30,
+            60,
+            idle=True,
         ),
         Stage("many-lives", "thousands of simulated runs", _python("tests.sim", "--lives", "3000"), 300),
         Stage(
@@ -189,18 +193,14 @@ RUNS: dict[str, tuple[str | Beside, ...]] = {
     "test": (
         "format",
         "lint",
-        "types",
-        "imports",
+        # Each lane uses one CPU.
+        Beside((("types", "imports", "health", "chart"), ("build",))),
         "unit",
-        "sim",
-        "lives",
-        "build",
-        "health",
-        "chart",
         # Tests on real Kafka wait most of the time, for example until a broker is fenced or a copy ends.
         Beside((("kafka",), ("kube", "spark"))),
         "testbed",
-        "e2e",
+        # Scenarios wait half of the time. The simulation gets the CPU time that they leave.
+        Beside((("e2e",), ("sim", "lives"))),
     ),
     "e2e": (
         "properties",
@@ -246,8 +246,15 @@ class _Running:
         error = subprocess.STDOUT if prefix else None
         # Otherwise Python would write to the pipe only when its buffer is full.
         env = {**os.environ, "PYTHONUNBUFFERED": "1"} if prefix else None
+        least = ("nice", "-n", "19") if prefix and stage.idle else ()
         process = subprocess.Popen(
-            stage.command, cwd=ROOT, stdout=pipe, stderr=error, env=env, text=True, errors="replace"
+            (*least, *stage.command),
+            cwd=ROOT,
+            stdout=pipe,
+            stderr=error,
+            env=env,
+            text=True,
+            errors="replace",
         )
         if not prefix:
             return cls(stage, process)

@@ -1,3 +1,5 @@
+import dataclasses
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +38,18 @@ def test_lanes_run_at_the_same_time(tmp_path: Path, capfd: pytest.CaptureFixture
     assert [(o.stage.name, o.code) for o in stages.run_all([lanes])] == [("one", 0), ("two", 0), ("three", 0)]
     out = capfd.readouterr().out.splitlines()
     assert {"one │ met", "three │ met"} <= set(out)
+
+
+def test_an_idle_stage_yields_the_cpu_to_those_beside_it(capfd: pytest.CaptureFixture[str]) -> None:
+    tell = "import os; print('nice', os.nice(0))"
+    before = os.nice(0)
+    background = dataclasses.replace(stage("background", tell), idle=True)
+
+    stages.run_all([[[stage("other", tell)], [background]]])
+    stages.run_all([[[background]]])  # alone it need not yield
+
+    out = capfd.readouterr().out.splitlines()
+    assert {f"other │ nice {before}", "background │ nice 19", f"nice {before}"} <= set(out)
 
 
 def test_a_failing_lane_lets_the_others_finish_and_starts_nothing_more() -> None:
