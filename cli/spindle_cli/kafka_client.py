@@ -154,9 +154,12 @@ class Client:
         start = zlib.crc32(name.encode()) % max(len(racks), 1)
         rows = assign(dict(racks), partitions, replication_factor, start=start)
         wanted = {name: {"assignments": dict(enumerate(rows)), "configs": dict(settings)}}
+        existed = self.topic(name) is not None
         with _told(f"topic {name}"):
             (answer,) = self._admin.create_topics(wanted, raise_errors=False)["topics"]
-            if answer["error_code"]:
+            # The broker repeats the request if the controller's answer was lost: the topic then exists because of this request.
+            repeated = answer["error_code"] == _TOPIC_EXISTS and not existed
+            if answer["error_code"] and not repeated:
                 why = answer.get("error_message") or _error_name(answer["error_code"])
                 raise ClientError(f"topic {name} was not created: {why}")
         # Each request may go to another broker, and the metadata of one that has just started may be stale.
@@ -167,6 +170,8 @@ class Client:
                     f"topic {name} was created, but {_SHOWN_SECONDS:.0f} s later {_not_yet(made)}"
                 )
             _PAUSE.wait(0.3)
+        if repeated and [tuple(row) for row in rows] != [each.replicas for each in made.partitions]:
+            raise ClientError(f"topic {name} was not created: another client created it at the same time")
         return made
 
     def log_dirs(self, topic: TopicView) -> dict[int, dict[str, int]]:
@@ -213,6 +218,7 @@ def consumer(access: Access) -> "kafka.KafkaConsumer":
 
 
 _UNKNOWN_TOPIC: Final = 3
+_TOPIC_EXISTS: Final = 36
 
 
 def _partition(raw: Mapping[str, Any]) -> PartitionView:

@@ -94,6 +94,8 @@ class Broker:
         self.topics: dict[str, dict[int, list[int]]] = {}
         # Answers still to come from brokers that have not heard of a new topic; the last one knows it without a leader.
         self.behind = 0
+        self.loses_answer = False  # the controller's first answer is lost, and the request repeated
+        self.rival: dict[int, list[int]] = {}  # a topic that another client creates just before
 
     def describe_cluster(self) -> dict[str, Any]:
         return {"brokers": [{"broker_id": number, "rack": rack} for number, rack in self.racks.items()]}
@@ -103,7 +105,12 @@ class Broker:
         if "nonsense" in options["configs"]:
             refusal = {"error_code": 40, "error_message": "Unknown topic config name: nonsense"}
             return {"topics": [{"name": name, **refusal}]}
-        self.topics[name] = options["assignments"]
+        there = name in self.topics or self.loses_answer or self.rival
+        if name not in self.topics:
+            self.topics[name] = self.rival or options["assignments"]
+        if there:
+            refusal = {"error_code": 36, "error_message": f"Topic '{name}' already exists."}
+            return {"topics": [{"name": name, **refusal}]}
         return {"topics": [{"name": name, "error_code": 0}]}
 
     def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
@@ -177,6 +184,31 @@ def test_what_kafka_says_against_a_topic_is_all_that_is_said() -> None:
         ClientError, match=r"^topic bad was not created: Unknown topic config name: nonsense$"
     ):
         client_of(Broker({0: None})).create_topic("bad", 1, 1, {"nonsense": "1"})
+
+
+def test_a_topic_is_created_although_the_broker_had_to_repeat_the_request() -> None:
+    broker = Broker({0: "a", 1: "b", 2: "c"})
+    broker.loses_answer = True
+
+    made = client_of(broker).create_topic("orders", 6, 3, {})
+
+    assert {each.index: list(each.replicas) for each in made.partitions} == broker.topics["orders"]
+
+
+def test_a_topic_that_exists_is_not_created_again() -> None:
+    client = client_of(Broker({0: None}))
+    client.create_topic("orders", 1, 1, {})
+
+    with pytest.raises(ClientError, match=r"^topic orders was not created: Topic 'orders' already exists\.$"):
+        client.create_topic("orders", 1, 1, {})
+
+
+def test_a_topic_of_another_client_is_not_claimed() -> None:
+    broker = Broker({0: None, 1: None})
+    broker.rival = {0: [1], 1: [1]}
+
+    with pytest.raises(ClientError, match="another client created it at the same time"):
+        client_of(broker).create_topic("orders", 1, 1, {})
 
 
 @pytest.mark.parametrize(
