@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spindle.api import names
 from spindle.api.enums import DiskVerdict, Pressure
-from spindle.api.policy import Thresholds
+from spindle.api.thresholds import Thresholds
 from spindle.disks.findings import ProbeSettings
 from spindle.disks.signals import Latency, compare
 from spindle_agent.broker.credentials import Credentials

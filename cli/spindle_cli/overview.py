@@ -13,7 +13,8 @@ from spindle.api import names
 from spindle.api.broker import BrokerDiskStatus, DiskUsageStatus, KafkaBroker
 from spindle.api.cluster import KafkaCluster, WaitingEntry
 from spindle.api.common import Condition
-from spindle.api.enums import DiskState, UsageLevel
+from spindle.api.enums import DiskState
+from spindle.api.thresholds import UsageLevel
 from spindle.disks.lifecycle import MEANINGS
 from spindle_cli.kube import ClusterView, Json
 

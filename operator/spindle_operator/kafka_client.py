@@ -24,9 +24,7 @@ from spindle.model.view import (
     BROKER_SETTINGS,
     CLEANUP_POLICY,
     DEFAULT_USERS,
-    MAX_MESSAGE_BYTES,
-    RETENTION_BYTES,
-    RETENTION_MS,
+    LAST_RESORT_SETTINGS,
     TOPIC_SETTINGS,
     Broker,
     KafkaView,
@@ -62,7 +60,7 @@ _MOST_REPLICAS: Final = 3_000_000
 _TOPIC: Final = 2  # ConfigResource.Type.TOPIC
 _BROKER: Final = 4  # ConfigResource.Type.BROKER
 _MIN_ISR: Final = "min.insync.replicas"
-_HOLDS: Final = (RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES, CLEANUP_POLICY)
+_HOLDS: Final = (*LAST_RESORT_SETTINGS, CLEANUP_POLICY)
 _TOPIC_KEYS: Final = (_MIN_ISR, *dict.fromkeys((*TOPIC_SETTINGS, *_HOLDS)))
 _ASKED: Final = 4  # brokers asked for the quorum before it counts as unknown
 

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.api.enums import UsageLevel
-from spindle.api.policy import FreeThresholds, LastResortActions, Thresholds
+from spindle.api.thresholds import FreeThresholds, LastResortActions, Thresholds, UsageLevel
 from spindle.model.bounds import DiskBounds, disk_bounds
 from spindle.model.levels import decide_level
 

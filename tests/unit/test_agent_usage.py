@@ -12,7 +12,7 @@ import pytest
 
 from spindle.api.broker import DiskForecast
 from spindle.api.enums import DirMoveState
-from spindle.api.policy import Thresholds
+from spindle.api.thresholds import Thresholds
 from spindle.forecast.history import HOUR, History
 from spindle.model.disk_identity import Identity, render_identity
 from spindle_agent.broker.client import Copy, LogDir

@@ -3,7 +3,8 @@
 import ast
 from pathlib import Path
 
-from spindle.api.enums import ProposalPhase, UsageLevel
+from spindle.api.enums import ProposalPhase
+from spindle.api.thresholds import UsageLevel
 from spindle.model.actions import Action
 from spindle.reasons import SECTIONS, all_reasons, find, page_of
 from spindle.reasons.disk_states import DISK_STATES

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from spindle.api.enums import UsageLevel
-from spindle.api.policy import LastResortActions, Thresholds
+from spindle.api.thresholds import LastResortActions, Thresholds, UsageLevel
 from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, History
 from spindle.model.bounds import disk_bounds

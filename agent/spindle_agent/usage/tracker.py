@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from spindle.api.enums import DirMoveState
-from spindle.api.policy import Thresholds
+from spindle.api.thresholds import Thresholds
 from spindle_agent.broker.client import LogDir
 from spindle_agent.disk import Disk
 from spindle_agent.moves.progress import Move, Progress

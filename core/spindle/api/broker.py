@@ -29,10 +29,10 @@ from spindle.api.common import (
     rule,
     rules,
 )
-from spindle.api.enums import DirMoveState, DiskContent, DiskVerdict, Pressure, StartKind, UsageLevel
+from spindle.api.enums import DirMoveState, DiskContent, DiskVerdict, Pressure, StartKind
 from spindle.api.names import API_VERSION
-from spindle.api.policy import Thresholds
 from spindle.api.scrub import MOST_CORRUPT, BrokerScrub, CorruptSegment, ScrubProgress
+from spindle.api.thresholds import Thresholds, UsageLevel
 
 MOST_DISKS: Final = 64
 MOST_MOVES: Final = 2000

@@ -17,17 +17,15 @@ from spindle.api.listeners import Listener, Listeners, ListenerStatus
 from spindle.api.names import API_VERSION
 from spindle.api.policy import (
     DiskPolicy,
-    FreeThresholds,
-    LastResortActions,
     Metrics,
     Racks,
     Rebalance,
     RollingPolicy,
     Scheduling,
-    Thresholds,
 )
 from spindle.api.pools import BrokerPool, Config, Controllers, PoolDisks, Storage
 from spindle.api.security import Security
+from spindle.api.thresholds import FreeThresholds, LastResortActions, Thresholds
 
 __all__ = [
     "BrokerPool",

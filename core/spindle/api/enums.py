@@ -48,41 +48,6 @@ class DiskState(StrEnum):
     REMOVED = "Removed"
 
 
-class UsageLevel(IntEnum):
-    """The usage levels, from the lowest to the highest; each one includes the actions of those below it."""
-
-    NORMAL = 0
-    WARN = 1
-    MOVE = 2
-    CORDON = 3
-    REJECT_MOVES = 4
-    DROP_REPLICAS = 5
-    REDUCE_RETENTION = 6
-    DELETE_RECORDS = 7
-    THROTTLE_PRODUCERS = 8
-    BLOCK_PRODUCERS = 9
-
-    @property
-    def label(self) -> str:
-        """The name in the status: ``DeleteRecords``."""
-        return "".join(word.capitalize() for word in self.name.split("_"))
-
-
-# What Spindle does at a level, for messages.
-EFFECTS: Final = {
-    UsageLevel.NORMAL: "There is enough free space.",
-    UsageLevel.WARN: "No action is taken yet.",
-    UsageLevel.MOVE: "Replicas are moved to disks with more free space.",
-    UsageLevel.CORDON: "No new replica is placed on the disk, and replicas are moved away.",
-    UsageLevel.REJECT_MOVES: "Moves to the disk are rejected.",
-    UsageLevel.DROP_REPLICAS: "A replica is dropped where enough others are in sync.",
-    UsageLevel.REDUCE_RETENTION: "The retention of the topics that fill the disk is halved.",
-    UsageLevel.DELETE_RECORDS: "The oldest records on the disk are deleted.",
-    UsageLevel.THROTTLE_PRODUCERS: "Producers without a quota of their own are throttled.",
-    UsageLevel.BLOCK_PRODUCERS: "Producers of the topics on the disk are blocked.",
-}
-
-
 class Pressure(IntEnum):
     """Load of a disk; of several disks the highest counts."""
 

@@ -17,7 +17,7 @@ from spindle.api.common import (
     rules,
 )
 from spindle.api.config_rules import config_rules
-from spindle.api.policy import Thresholds
+from spindle.api.thresholds import Thresholds
 
 MAX_DISKS = 64
 

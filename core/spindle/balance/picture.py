@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from spindle.api import names
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.api.policy import Thresholds
+from spindle.api.thresholds import Thresholds
 from spindle.model.maintenance import NO_REQUEST, disk_requests
 from spindle.model.view import Broker, KafkaView, LogDir, Partition
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spindle.api import quantity
-from spindle.api.enums import DiskState, UsageLevel
+from spindle.api.enums import DiskState
+from spindle.api.thresholds import UsageLevel
 from spindle.balance.picture import DirPlace, Picture, PlaceKey
 from spindle.model.bounds import BY_LABEL, disk_bounds
 from spindle.model.replica_index import ReplicaIndex, view_for_planning

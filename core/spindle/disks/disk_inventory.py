@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from spindle.api.enums import DiskState, UsageLevel
+from spindle.api.enums import DiskState
+from spindle.api.thresholds import UsageLevel
 from spindle.disks import correlated_failures
 from spindle.disks.acceptance import Loss
 from spindle.disks.broker_disks import BrokerDisk, broker_disks

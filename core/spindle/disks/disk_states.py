@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from spindle.api import names
-from spindle.api.enums import DiskState, DiskVerdict, UsageLevel
+from spindle.api.enums import DiskState, DiskVerdict
+from spindle.api.thresholds import UsageLevel
 from spindle.disks.broker_disks import HUNG, BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory, StateRecord
 from spindle.disks.disk_slot import SlotContent as Place

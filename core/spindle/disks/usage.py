@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spindle.api.enums import UsageLevel
+from spindle.api.thresholds import UsageLevel
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.model import disk_facts
 from spindle.model.bounds import BY_LABEL, DiskBounds, disk_bounds

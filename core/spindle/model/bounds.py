@@ -5,8 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from spindle.api import quantity
-from spindle.api.enums import UsageLevel
-from spindle.api.policy import LastResortActions, Thresholds
+from spindle.api.thresholds import LastResortActions, Thresholds, UsageLevel
 
 BY_LABEL: Final = {usage_level.label: usage_level for usage_level in UsageLevel}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.api.enums import EFFECTS, UsageLevel
+from spindle.api.thresholds import EFFECTS, UsageLevel
 from spindle.model.bounds import DiskBounds, LevelBounds
 
 FORECAST: Final = "Forecast"

@@ -29,14 +29,10 @@ DEFAULT_USERS: Final = ("quota", "users")  # key of that quota among the setting
 CORDON_LEVEL: Final = 30  # first metadata.version with cordons: 4.3-IV0
 STORAGE_ERROR: Final = 56  # KAFKA_STORAGE_ERROR: an offline log dir
 
+# The topic settings of the last-resort actions: they replace the user's value for a time.
+LAST_RESORT_SETTINGS: Final = (RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES)
 # The dynamic configs that Spindle changes, and so must know.
-TOPIC_SETTINGS: Final = (
-    LEADER_REPLICAS,
-    FOLLOWER_REPLICAS,
-    RETENTION_MS,
-    RETENTION_BYTES,
-    MAX_MESSAGE_BYTES,
-)
+TOPIC_SETTINGS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS, *LAST_RESORT_SETTINGS)
 BROKER_SETTINGS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE, CORDONED)
 
 

@@ -1,7 +1,6 @@
 """How full a log dir may get by moves: the thresholds of its pool."""
 
-from spindle.api.enums import UsageLevel
-from spindle.api.policy import Thresholds
+from spindle.api.thresholds import Thresholds, UsageLevel
 from spindle.model.bounds import disk_bounds
 from spindle.model.state import ClusterState
 

@@ -16,11 +16,9 @@ from spindle.model.view import (
     CORDONED,
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
+    LAST_RESORT_SETTINGS,
     LEADER_RATE,
     LEADER_REPLICAS,
-    MAX_MESSAGE_BYTES,
-    RETENTION_BYTES,
-    RETENTION_MS,
     KafkaView,
 )
 from spindle.moves.intents import ConfigureIntent
@@ -29,7 +27,7 @@ from spindle.moves.kafka_index import KafkaIndex
 
 _LISTS: Final = frozenset({LEADER_REPLICAS, FOLLOWER_REPLICAS, CORDONED})
 # These temporarily replace the user's value. Any other value that a user has set is not changed.
-_OVERRIDES: Final = frozenset({RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES})
+_OVERRIDES: Final = frozenset(LAST_RESORT_SETTINGS)
 _ALL: Final = "*"
 _NONE: Final = "none"  # Kafka's notation for "no replica" in a list of throttled replicas
 

@@ -2,10 +2,31 @@
 
 from typing import Final
 
+from spindle.api.thresholds import EFFECTS, LAST_RESORTS, UsageLevel
 from spindle.reasons.reason import Reason, Section
 
 _SPACE: Final = "add disks or brokers, or delete data"
 _FREE: Final = "free space; the setting is then restored automatically"
+
+
+def _level(level: UsageLevel) -> Reason:
+    """The reason of the condition ``DiskPressure`` for a last-resort level."""
+    effect = EFFECTS[level].rstrip(".")
+    return Reason(
+        level.label, f"a disk has reached the level {level.label}: {_lower(effect)}", _SPACE, "page"
+    )
+
+
+def _applied(level: UsageLevel) -> Reason:
+    """The reason that says that a last-resort action is applied."""
+    action = LAST_RESORTS[level]
+    means = f"`lastResortActions.{_lower(level.label)}`: {action.means}"
+    return Reason(action.reason, means, _FREE, "page") if action.restored else Reason(action.reason, means)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
 
 SECTIONS = (
     Section(
@@ -43,30 +64,7 @@ SECTIONS = (
                 _SPACE,
                 "page",
             ),
-            Reason(
-                "ReduceRetention",
-                "a disk has reached the level ReduceRetention: the retention of the topics that fill it is halved",
-                _SPACE,
-                "page",
-            ),
-            Reason(
-                "DeleteRecords",
-                "a disk has reached the level DeleteRecords: the oldest records on it are deleted",
-                _SPACE,
-                "page",
-            ),
-            Reason(
-                "ThrottleProducers",
-                "a disk has reached the level ThrottleProducers: producers without their own quota are throttled",
-                _SPACE,
-                "page",
-            ),
-            Reason(
-                "BlockProducers",
-                "a disk has reached the level BlockProducers: producers of the topics on it are blocked",
-                _SPACE,
-                "page",
-            ),
+            *(_level(level) for level in LAST_RESORTS),
             Reason("UsedPercent", "the disk has its level because of the share of its space that is used"),
             Reason("BytesFree", "the disk has its level because of its free bytes"),
             Reason("Forecast", "the disk has its level because it is expected to reach the threshold soon"),
@@ -99,28 +97,7 @@ SECTIONS = (
                 "ReplicasDropped",
                 "replicas were dropped because their disk is too full and nothing else helps; they are restored when there is space",
             ),
-            Reason(
-                "RetentionReduced",
-                "`lastResortActions.reduceRetention`: the retention of topics that fill a disk is halved",
-                _FREE,
-                "page",
-            ),
-            Reason(
-                "RecordsDeleted",
-                "`lastResortActions.deleteRecords`: the oldest records of partitions on a disk that is nearly full were deleted",
-            ),
-            Reason(
-                "ProducersThrottled",
-                "`lastResortActions.throttleProducers`: users without their own quota are throttled",
-                _FREE,
-                "page",
-            ),
-            Reason(
-                "ProducersBlocked",
-                "`lastResortActions.blockProducers`: producers of topics on a disk get MESSAGE_TOO_LARGE",
-                _FREE,
-                "page",
-            ),
+            *(_applied(level) for level in LAST_RESORTS),
         ),
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from spindle.api import names
-from spindle.api.enums import UsageLevel
+from spindle.api.thresholds import UsageLevel
 from spindle.brokers.zone_spread import rack_status
 from spindle.controllers.quorum_status import quorum_status
 from spindle.disks.agent_health import clocks_row, unmonitored

@@ -4,11 +4,11 @@ All but the deletion are settings in Kafka: the journal records the previous val
 ("every changed setting can be restored", docs/safety.md). Deleted records cannot be restored.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spindle.api.enums import UsageLevel
+from spindle.api.thresholds import LAST_RESORTS, UsageLevel
 from spindle.model.view import (
     CLEANUP_POLICY,
     DEFAULT_USERS,
@@ -19,7 +19,10 @@ from spindle.model.view import (
     KafkaView,
     LogDir,
 )
+from spindle.model.waiting import counted, some
 from spindle.moves.journal import SavedConfig, SettingKey
+
+Settings = Mapping[SettingKey, str]
 
 # Too small for any record batch, large enough for the markers that end a transaction (78 bytes).
 PRODUCERS_BLOCKED: Final = "100"
@@ -27,7 +30,6 @@ RATE: Final = 1_000_000  # bytes per second, of each user on each broker
 _SHARE: Final = 0.05  # share of a disk's logs; topics with less do not count as filling it
 _MOST: Final = 0.5  # maximum share of a partition's records to delete at once
 _NONE: Final = "-1"
-_KEYS: Final = frozenset({RETENTION_MS, RETENTION_BYTES, MAX_MESSAGE_BYTES, PRODUCER_RATE})
 _INTERNAL: Final = "__"
 
 
@@ -57,16 +59,19 @@ def settings(
     }
     wanted: dict[SettingKey, str] = dict(ours) if unsure else {}
     for full in dirs:
-        if UsageLevel.REDUCE_RETENTION in full.steps:
-            for topic in topics_on(full.log_dir):
-                wanted |= _retention(view, topic, full.log_dir, ours)
-        if UsageLevel.THROTTLE_PRODUCERS in full.steps:
-            wanted[(*DEFAULT_USERS, PRODUCER_RATE)] = str(RATE)
-        if UsageLevel.BLOCK_PRODUCERS in full.steps:
-            wanted |= {
-                ("topic", topic, MAX_MESSAGE_BYTES): PRODUCERS_BLOCKED for topic in topics_on(full.log_dir)
-            }
+        for action in _SETTINGS:
+            if action.level in full.steps:
+                wanted |= action.of(view, full.log_dir, ours)
     return wanted
+
+
+def applied(wanted: Iterable[SettingKey]) -> Iterator[tuple[str, str]]:
+    """The reason and the message of each action whose settings are among these."""
+    for action in _SETTINGS:
+        named = sorted(name for _, name, key in wanted if key == action.keys[0])
+        if named:
+            topics = f"{counted(len(named), 'topic')}: {some(named)}"
+            yield LAST_RESORTS[action.level].reason, action.says.format(topics=topics)
 
 
 def topics_on(log_dir: LogDir) -> list[str]:
@@ -88,9 +93,14 @@ def deletes(view: KafkaView, topic: str) -> bool:
     return "delete" in (view.topics or {}).get(topic, {}).get(CLEANUP_POLICY, "")
 
 
-def _retention(
-    view: KafkaView, topic: str, log_dir: LogDir, ours: Mapping[SettingKey, str]
-) -> dict[SettingKey, str]:
+def _reduce_retention(view: KafkaView, log_dir: LogDir, ours: Settings) -> dict[SettingKey, str]:
+    wanted: dict[SettingKey, str] = {}
+    for topic in topics_on(log_dir):
+        wanted |= _retention(view, topic, log_dir, ours)
+    return wanted
+
+
+def _retention(view: KafkaView, topic: str, log_dir: LogDir, ours: Settings) -> dict[SettingKey, str]:
     """Half of a topic's retention. A topic with unlimited retention is not changed."""
     by_time: SettingKey = ("topic", topic, RETENTION_MS)
     by_size: SettingKey = ("topic", topic, RETENTION_BYTES)
@@ -107,6 +117,53 @@ def _retention(
     if times != _NONE:
         wanted[by_time] = str(max(1, int(times) // 2))
     return wanted
+
+
+def _throttle_producers(_view: KafkaView, _log_dir: LogDir, _ours: Settings) -> dict[SettingKey, str]:
+    return {(*DEFAULT_USERS, PRODUCER_RATE): str(RATE)}
+
+
+def _block_producers(_view: KafkaView, log_dir: LogDir, _ours: Settings) -> dict[SettingKey, str]:
+    return {("topic", topic, MAX_MESSAGE_BYTES): PRODUCERS_BLOCKED for topic in topics_on(log_dir)}
+
+
+@dataclass(frozen=True)
+class _SettingsAction:
+    """An action that consists of settings in Kafka, which are restored when its level ends.
+
+    Attributes:
+        keys: the settings; a topic that has the first one is named in the message.
+        of: the settings for one full dir. Its last argument is the present values that are Spindle's own.
+        says: the message of the waiting entry; ``{topics}`` stands for the topics.
+    """
+
+    level: UsageLevel
+    keys: tuple[str, ...]
+    of: Callable[[KafkaView, LogDir, Settings], dict[SettingKey, str]]
+    says: str
+
+
+_SETTINGS: Final = (
+    _SettingsAction(
+        UsageLevel.REDUCE_RETENTION,
+        (RETENTION_MS, RETENTION_BYTES),
+        _reduce_retention,
+        "Spindle halved the retention time (retention.ms) of {topics}.",
+    ),
+    _SettingsAction(
+        UsageLevel.BLOCK_PRODUCERS,
+        (MAX_MESSAGE_BYTES,),
+        _block_producers,
+        "Spindle blocks producers, with MESSAGE_TOO_LARGE (RecordTooLargeException), for {topics}.",
+    ),
+    _SettingsAction(
+        UsageLevel.THROTTLE_PRODUCERS,
+        (PRODUCER_RATE,),
+        _throttle_producers,
+        f"Spindle limits users without a quota of their own to {RATE} bytes per second of produce traffic to each broker.",
+    ),
+)
+_KEYS: Final = frozenset(key for action in _SETTINGS for key in action.keys)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle.api import names
-from spindle.api.enums import DiskState, UsageLevel
+from spindle.api.enums import DiskState
+from spindle.api.thresholds import LAST_RESORTS, UsageLevel
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.usage import DiskUsage
@@ -19,7 +20,7 @@ from spindle.model.events import Event
 from spindle.model.levels import FORECAST
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.unavailable import unavailable
-from spindle.model.view import CORDON_LEVEL, DEFAULT_USERS, MAX_MESSAGE_BYTES, PRODUCER_RATE, RETENTION_MS
+from spindle.model.view import CORDON_LEVEL
 from spindle.model.waiting import Waiting, counted, some
 from spindle.moves.ceilings import thresholds_of
 from spindle.moves.journal import DROP_FOR_SPACE, DroppedReplica, SettingKey
@@ -274,31 +275,17 @@ def _settings(inventory: DiskInventory, builder: PlanBuilder) -> dict[SettingKey
     )
     standing = inventory.journal.settings if inventory.journal is not None else ()
     wanted = last_resort_actions.settings(inventory.view, dirs, standing, unsure=unsure)
-    for key, reason, what in (
-        (RETENTION_MS, "RetentionReduced", "Spindle halved the retention time (retention.ms) of"),
-        (MAX_MESSAGE_BYTES, "ProducersBlocked", "Spindle blocks producers, with MESSAGE_TOO_LARGE (RecordTooLargeException), for"),
-    ):  # fmt: skip
-        topics = sorted(name for kind, name, setting in wanted if kind == "topic" and setting == key)
-        if topics:
-            builder.wait(
-                _last_resort_wait(
-                    inventory, reason, f"{what} {counted(len(topics), 'topic')}: {some(topics)}."
-                )
+    for reason, message in last_resort_actions.applied(wanted):
+        builder.wait(
+            Waiting(
+                "RevertLastResort",
+                f"KafkaCluster/{inventory.state.name}",
+                reason,
+                f"{message} A disk is nearly full.",
+                "Free space or add disks. Spindle restores the previous values as soon as the disks are below their thresholds.",
             )
-    if (*DEFAULT_USERS, PRODUCER_RATE) in wanted:
-        slow = f"Spindle limits users without a quota of their own to {last_resort_actions.RATE} bytes per second of produce traffic to each broker."
-        builder.wait(_last_resort_wait(inventory, "ProducersThrottled", slow))
+        )
     return wanted
-
-
-def _last_resort_wait(inventory: DiskInventory, reason: str, message: str) -> Waiting:
-    return Waiting(
-        "RevertLastResort",
-        f"KafkaCluster/{inventory.state.name}",
-        reason,
-        f"{message} A disk is nearly full.",
-        "Free space or add disks. Spindle restores the previous values as soon as the disks are below their thresholds.",
-    )
 
 
 def _trims(inventory: DiskInventory, relief: OffloadPlan) -> tuple[Action, ...]:
@@ -335,7 +322,7 @@ def _trims(inventory: DiskInventory, relief: OffloadPlan) -> tuple[Action, ...]:
     disks = some([slot.name + " of broker " + str(slot.broker) for slot in chosen])
     trim = TrimPartitions(
         partitions=tuple((*partition, share) for partition, share in sorted(shares.items())),
-        reason="RecordsDeleted",
+        reason=LAST_RESORTS[UsageLevel.DELETE_RECORDS].reason,
         message=f"{disks} {'is' if len(chosen) == 1 else 'are'} nearly full: deleted the oldest records of {counted(len(shares), 'partition')}, "
         f"at most {max(shares.values()):.0%} of each. Topics: {topics}.",
     )
