@@ -1,12 +1,14 @@
 """Listeners: what brokers are told, where clients find them, and what is waited for."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
+from spindle.api.listeners import Listener
 from spindle.listeners.broker_listener import BrokerListener
+from spindle.listeners.external_types import EXTERNAL_TYPES
 from spindle.manifests.services import broker_listener_service
 from spindle.model.actions import Evict, IssueCertificate
 from tests.model.world import World
@@ -329,3 +331,12 @@ def test_an_address_written_another_way_is_certified_once() -> None:
     roll(world)
     assert "fd00::1" in world.get("Secret", "demo-broker-0-tls")["view"]["dns"]
     assert not world.reconcile().actions
+
+
+def test_every_type_that_the_api_accepts_is_internal_or_has_an_address_and_a_service() -> None:
+    accepted = set(get_args(Listener.model_fields["type"].annotation))
+    assert accepted == {"internal", *EXTERNAL_TYPES}
+    for kind in EXTERNAL_TYPES:
+        listener = Listener(name="x", port=9096, type=kind)
+        made = broker_listener_service(World.of().cluster, listener, 4)
+        assert made["metadata"]["labels"][names.LABEL_LISTENER] == "x"

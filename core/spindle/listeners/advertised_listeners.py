@@ -1,17 +1,12 @@
 """The advertised address of each broker's listeners: from Kubernetes, else the last one that was advertised."""
 
-import re
-from typing import Final
-
 from spindle.api import names
 from spindle.api.listeners import Listener
 from spindle.listeners.broker_listener import BrokerListener
+from spindle.listeners.external_types import EXTERNAL_TYPES
 from spindle.model import objects
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
-
-_ADDRESS_TYPES: Final = ("ExternalIP", "InternalIP")
-_HOST: Final = re.compile(r"[A-Za-z0-9:._-]{1,253}")  # a name, or an address of either version
 
 
 def listeners_of(state: ClusterState, broker: SnapshotObject) -> tuple[BrokerListener, ...]:
@@ -27,7 +22,7 @@ def listeners_of(state: ClusterState, broker: SnapshotObject) -> tuple[BrokerLis
 
 def address_of(state: ClusterState, listener: Listener, broker_id: int) -> tuple[str, int] | None:
     """Advertised host and port of a broker's listener; None while they are unknown."""
-    if listener.type == "internal":
+    if listener.type not in EXTERNAL_TYPES:
         return names.node_host(state.name, state.namespace, broker_id), listener.port
     service = service_of(state, listener, broker_id)
     return None if service is None else live_address(state, listener, broker_id) or told(service)
@@ -42,21 +37,11 @@ def service_of(state: ClusterState, listener: Listener, broker_id: int) -> Snaps
 def live_address(state: ClusterState, listener: Listener, broker_id: int) -> tuple[str, int] | None:
     """Host and port of a broker's listener as Kubernetes reports them now."""
     service = service_of(state, listener, broker_id)
-    if service is None:
-        return None
-    if listener.type == "loadbalancer":
-        ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
-        host = next((each.get("hostname") or each.get("ip") for each in ingress), None)
-        return (str(host), listener.port) if host else None
-    port = port_of(service, listener.name).get("nodePort")
-    host = _node_address(state, listener, broker_id)
-    return (host, int(port)) if host and port else None
-
-
-def port_of(service: SnapshotObject, name: str) -> SnapshotObject:
-    """The entry of a Service's ports for a listener; empty if there is none."""
-    ports = (service.get("spec") or {}).get("ports") or ()
-    return next((dict(each) for each in ports if each.get("name") == name), {})
+    return (
+        None
+        if service is None
+        else EXTERNAL_TYPES[listener.type].address(state, listener, broker_id, service)
+    )
 
 
 def runs(pod: SnapshotObject, name: str) -> tuple[str | None, int] | None:
@@ -80,23 +65,3 @@ def told(service: SnapshotObject) -> tuple[str, int] | None:
     """The addresses that were advertised last."""
     host, _, port = (objects.annotation(service, names.ANN_ADVERTISED) or "").rpartition(" ")
     return (host, int(port)) if host and port.isdecimal() else None
-
-
-def node_of(state: ClusterState, broker_id: int) -> str | None:
-    """The node that a broker's pod is on, or else its volumes."""
-    recorded = (state.brokers.get(broker_id, {}).get("spec") or {}).get("node")
-    return state.node_of(broker_id) or (str(recorded) if recorded else None)
-
-
-def _node_address(state: ClusterState, listener: Listener, broker_id: int) -> str | None:
-    node = state.nodes.get(node_of(state, broker_id) or "")
-    if node is None:
-        return None
-    if listener.address_label:
-        return objects.labels(node).get(listener.address_label) or None
-    known: dict[str, str] = {}
-    for entry in (node.get("status") or {}).get("addresses") or ():
-        # The kubelet writes it, and the API server does not check it.
-        if _HOST.fullmatch(str(entry.get("address"))):
-            known.setdefault(str(entry.get("type")), str(entry.get("address")))
-    return next((known[kind] for kind in listener.address_types or _ADDRESS_TYPES if known.get(kind)), None)

@@ -7,13 +7,12 @@ from spindle.api.listeners import Listener
 from spindle.listeners.advertised_listeners import (
     listeners_of,
     live_address,
-    node_of,
-    port_of,
     runs,
     service_of,
     told,
 )
 from spindle.listeners.broker_listener import BrokerListener
+from spindle.listeners.external_types import EXTERNAL_TYPES, port_of
 from spindle.manifests.services import broker_listener_service, listener_service
 from spindle.model import objects
 from spindle.model.actions import Delete, Patch
@@ -29,11 +28,11 @@ def listener_services(state: ClusterState) -> list[SnapshotObject]:
     """The Services that the spec's listeners need, and those that running brokers still need for former listeners."""
     wanted: list[SnapshotObject] = []
     for listener in state.spec.listeners:
-        if listener.type == "internal":
-            wanted.append(listener_service(state.cluster, listener, _former(state, listener, *state.brokers)))
-        else:
+        if listener.type in EXTERNAL_TYPES:
             found = (_of_broker(state, listener, broker_id) for broker_id in state.staying)
             wanted += [service for service in found if service is not None]
+        else:
+            wanted.append(listener_service(state.cluster, listener, _former(state, listener, *state.brokers)))
     return wanted
 
 
@@ -49,7 +48,7 @@ def _of_broker(state: ClusterState, listener: Listener, broker_id: int) -> Snaps
     entry = port_of(live, listener.name) if live is not None else {}
     if live is None or not entry:
         return broker_listener_service(state.cluster, listener, broker_id, former=former)
-    if listener.type == "nodeport":
+    if EXTERNAL_TYPES[listener.type].node_port:
         if _is(live, "LoadBalancer") and entry.get("nodePort") and _runs(state, live, "loadbalancer"):
             return None  # its load balancer would be deleted at once, and the node port exists already
         # The Service's own port is not used by clients, but changing it would also change the node port.
@@ -85,7 +84,7 @@ def _runs(state: ClusterState, service: SnapshotObject, *types: str) -> bool:
 def reconcile_listeners(state: ClusterState, builder: PlanBuilder) -> None:
     """Record the advertised addresses, report unknown ones, and delete the Services of removed listeners."""
     for listener in state.spec.listeners:
-        if listener.type != "internal":
+        if listener.type in EXTERNAL_TYPES:
             for broker_id in state.staying:
                 _reconcile_address(state, builder, listener, broker_id)
     wanted = {objects.name(service) for service in listener_services(state)}
@@ -93,7 +92,7 @@ def reconcile_listeners(state: ClusterState, builder: PlanBuilder) -> None:
         if names.LABEL_LISTENER not in objects.labels(service) or objects.name(service) in wanted:
             continue
         outside = names.LABEL_NODE_ID in objects.labels(service)
-        if not _runs(state, service, *(("nodeport", "loadbalancer") if outside else ("internal",))):
+        if not _runs(state, service, *(EXTERNAL_TYPES if outside else ("internal",))):
             _remove(builder, service)  # no broker advertises it any more
 
 
@@ -107,7 +106,7 @@ def listener_status(state: ClusterState) -> list[dict[str, Any]]:
 
 
 def _bootstrap(state: ClusterState, listener: Listener, listeners: list[BrokerListener]) -> str:
-    if listener.type == "internal":
+    if listener.type not in EXTERNAL_TYPES:
         return f"{names.listener_service(state.name, listener.name)}.{state.namespace}.svc:{listener.port}"
     return ",".join([door.address for door in listeners if door.name == listener.name][:_MOST_NAMED])
 
@@ -137,27 +136,14 @@ def _reconcile_address(state: ClusterState, builder: PlanBuilder, listener: List
 def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Waiting:
     broker = names.broker_name(state.name, broker_id)
     service = names.broker_listener_service(state.name, broker_id, listener.name)
-    if listener.type == "loadbalancer":
-        why = f"The load balancer of {service} has no address yet"
-        way = f"Check the load balancer controller of this Kubernetes cluster; `kubectl describe service {service}` shows what it waits for."
-    else:
-        place = node_of(state, broker_id)
-        which = listener.address_label or " or ".join(listener.address_types or ("ExternalIP", "InternalIP"))
-        why = (
-            f"Node {place} has no address for {which}" if place else f"The node of {broker} is not known yet"
-        )
-        way = (
-            f"Give node {place} the label or the address, or set another one for the listener (addressTypes, addressLabel)."
-            if place
-            else "Nothing to do: Spindle continues when the broker's pod is scheduled."
-        )
+    missing = EXTERNAL_TYPES[listener.type].missing(state, listener, broker_id)
     return Waiting(
         "OpenListener",
         f"Service/{service}",
         "AddressPending",
-        f"{why}, so {broker} runs without listener {listener.name}.",
-        f"{way} Spindle then restarts the broker.",
-        quiet=listener.type == "nodeport" and node_of(state, broker_id) is None,
+        f"{missing.why}, so {broker} runs without listener {listener.name}.",
+        f"{missing.resolve} Spindle then restarts the broker.",
+        quiet=missing.quiet,
     )
 
 

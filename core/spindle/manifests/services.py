@@ -4,8 +4,8 @@ All of them publish addresses that are not ready: readiness serves the disruptio
 reachable to catch up, and Kafka's clients find the leaders themselves.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from spindle.api import names
 from spindle.api.listeners import Listener
@@ -95,17 +95,28 @@ def broker_listener_service(
     made = _service(cluster, name, names.ROLE_BROKER, {}, headless=False)
     made["spec"]["ports"] = _ports(listener, port or listener.port, former)
     made["metadata"]["labels"] |= {names.LABEL_LISTENER: listener.name, names.LABEL_NODE_ID: str(broker_id)}
-    spec = made["spec"]
-    spec["selector"] |= {names.LABEL_NODE_ID: str(broker_id)}
-    if listener.type == "nodeport":
-        spec |= {"type": "NodePort", "externalTrafficPolicy": "Local"}
-        return made
-    spec["type"] = "LoadBalancer"
-    if listener.load_balancer_class:
-        spec["loadBalancerClass"] = listener.load_balancer_class
-    if listener.annotations:
-        made["metadata"]["annotations"] = dict(listener.annotations)
+    made["spec"]["selector"] |= {names.LABEL_NODE_ID: str(broker_id)}
+    _ACCESS[listener.type](made, listener)
     return made
+
+
+def _node_port(service: dict[str, Any], _listener: Listener) -> None:
+    service["spec"] |= {"type": "NodePort", "externalTrafficPolicy": "Local"}
+
+
+def _load_balancer(service: dict[str, Any], listener: Listener) -> None:
+    service["spec"]["type"] = "LoadBalancer"
+    if listener.load_balancer_class:
+        service["spec"]["loadBalancerClass"] = listener.load_balancer_class
+    if listener.annotations:
+        service["metadata"]["annotations"] = dict(listener.annotations)
+
+
+# What each type of listener adds to a broker's Service.
+_ACCESS: Final[Mapping[str, Callable[[dict[str, Any], Listener], None]]] = {
+    "nodeport": _node_port,
+    "loadbalancer": _load_balancer,
+}
 
 
 def _ports(listener: Listener, port: int, former: Iterable[int]) -> list[dict[str, Any]]:
