@@ -6,7 +6,7 @@ resourceVersion, so that a leader that has lost its Lease without noticing does 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from spindle.model.rights import Right
 
@@ -18,8 +18,10 @@ class Action:
     Attributes:
         reason: CamelCase, becomes the event's reason; empty for routine actions, which write no event.
         message: one sentence for the event.
+        doing: what the action does, for the reference page: "this action failed: …".
     """
 
+    doing: ClassVar[str] = ""
     reason: str = ""
     message: str = ""
 
@@ -27,6 +29,8 @@ class Action:
 @dataclass(frozen=True, kw_only=True)
 class Create(Action):
     """Create an object. If it exists already, the action fails; it never overwrites."""
+
+    doing: ClassVar[str] = "creating an object"
 
     object: Mapping[str, Any]
 
@@ -40,6 +44,8 @@ class Apply(Action):
             count). None if it did not exist.
     """
 
+    doing: ClassVar[str] = "applying an object"
+
     object: Mapping[str, Any]
     seen: Mapping[str, Any] | None = None
 
@@ -51,6 +57,8 @@ class Patch(Action):
     Guarded by UID and, where given, resourceVersion (both are put into the patch's metadata).
     """
 
+    doing: ClassVar[str] = "changing an object"
+
     kind: str
     name: str
     uid: str
@@ -61,6 +69,8 @@ class Patch(Action):
 @dataclass(frozen=True, kw_only=True)
 class SetPodCondition(Action):
     """Set one condition of a pod (the readiness gate) through its status subresource."""
+
+    doing: ClassVar[str] = "setting the readiness gate of a pod"
 
     pod: str
     uid: str
@@ -79,6 +89,8 @@ class Delete(Action):
             start while the old process still runs.
     """
 
+    doing: ClassVar[str] = "deleting an object"
+
     kind: str
     name: str
     uid: str
@@ -90,6 +102,8 @@ class Delete(Action):
 class MarkDown(Action):
     """Replace ``status.takingDown`` by compare-and-swap on the KafkaCluster's resourceVersion."""
 
+    doing: ClassVar[str] = "recording that a pod is about to be restarted"
+
     resource_version: str
     entries: tuple[Mapping[str, Any], ...]
 
@@ -97,6 +111,8 @@ class MarkDown(Action):
 @dataclass(frozen=True, kw_only=True)
 class Evict(Action):
     """Evict a pod with UID and resourceVersion as preconditions (no restart below min.insync.replicas, docs/safety.md); never delete it instead."""
+
+    doing: ClassVar[str] = "evicting a pod, for example because a PodDisruptionBudget refused it"
 
     pod: str
     uid: str
@@ -111,6 +127,8 @@ class IssueCa(Action):
         days: how long it is valid.
         source: the Secret to copy it from, and the fingerprint that it has there; None to generate one.
     """
+
+    doing: ClassVar[str] = "creating the certificate authority"
 
     secret: str
     metadata: Mapping[str, Any]
@@ -128,6 +146,8 @@ class TurnCa(Action):
         days: how long a new one is valid.
         source: where a new one comes from, as for `IssueCa`.
     """
+
+    doing: ClassVar[str] = "a step of the replacement of the certificate authority"
 
     secret: str
     uid: str
@@ -152,6 +172,8 @@ class IssueCertificate(Action):
         since: when the Secret first listed them, as an RFC 3339 time; empty if this write is the first.
     """
 
+    doing: ClassVar[str] = "issuing the certificate of a node or a user"
+
     metadata: Mapping[str, Any]
     common_name: str
     dns_names: tuple[str, ...] = ()
@@ -174,6 +196,8 @@ class CertifyAgents(Action):
         trusted, since, seen: as in `IssueCertificate`.
     """
 
+    doing: ClassVar[str] = "issuing certificates of agents"
+
     metadata: Mapping[str, Any]
     requests: Mapping[str, str]
     keep: tuple[str, ...]
@@ -193,6 +217,8 @@ class KeepPassword(Action):
         trusted, since, seen: as in `IssueCertificate`.
     """
 
+    doing: ClassVar[str] = "writing the Secret with the password of a user"
+
     metadata: Mapping[str, Any]
     user: str
     trusted: tuple[str, ...]
@@ -207,6 +233,8 @@ class SetPassword(Action):
     Attributes:
         user: its principal, without ``User:``.
     """
+
+    doing: ClassVar[str] = "setting the password of a user in Kafka"
 
     user: str
     secret: str
@@ -223,6 +251,8 @@ class AlterUser(Action):
         keep_out: the same for writes to Spindle's own topics.
     """
 
+    doing: ClassVar[str] = "changing ACLs or quotas of a user in Kafka"
+
     user: str
     give: tuple[Right, ...] = ()
     take: tuple[Right, ...] = ()
@@ -236,6 +266,8 @@ class AlterUser(Action):
 class GrantAdmin(Action):
     """Give the admin principal its ACLs, then note that on its Secret."""
 
+    doing: ClassVar[str] = "giving the administrator's user its rights in Kafka"
+
     secret: str
     uid: str
 
@@ -244,10 +276,14 @@ class GrantAdmin(Action):
 class GrantRebalance(Action):
     """Give the rebalance job's principal its ACLs: to describe everything and to read the samples."""
 
+    doing: ClassVar[str] = "giving the rebalance job its rights in Kafka"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ElectPreferred(Action):
     """Ask Kafka to elect the preferred leaders of these partitions."""
+
+    doing: ClassVar[str] = "electing preferred leaders"
 
     partitions: tuple[tuple[str, int], ...]
 
@@ -255,6 +291,8 @@ class ElectPreferred(Action):
 @dataclass(frozen=True, kw_only=True)
 class ElectUnclean(Action):
     """Elect leaders of these partitions that are not in sync (unclean). Loses records; only where a user accepted that."""
+
+    doing: ClassVar[str] = "an unclean leader election"
 
     partitions: tuple[tuple[str, int], ...]
 
@@ -267,6 +305,8 @@ class PlaceReplicas(Action):
         placements: (topic, partition, path).
     """
 
+    doing: ClassVar[str] = "choosing log dirs for replicas"
+
     broker: int
     placements: tuple[tuple[str, int, str], ...]
 
@@ -274,6 +314,8 @@ class PlaceReplicas(Action):
 @dataclass(frozen=True, kw_only=True)
 class Reassign(Action):
     """Change the replicas of partitions, or (None) cancel their reassignment."""
+
+    doing: ClassVar[str] = "starting or cancelling a reassignment"
 
     assignments: tuple[tuple[str, int, tuple[int, ...] | None], ...]
 
@@ -287,6 +329,8 @@ class SetConfigs(Action):
         name: the topic, the broker's id in digits, or ``users`` for users that have no quota of their own.
     """
 
+    doing: ClassVar[str] = "setting topic or broker settings, for example throttles"
+
     target: Literal["topic", "broker", "quota"]
     name: str
     values: Mapping[str, str | None]
@@ -296,12 +340,16 @@ class SetConfigs(Action):
 class RaiseFeatures(Action):
     """Raise finalized feature levels (UpdateFeatures, KIP-584). Kafka rejects a level that a node does not support."""
 
+    doing: ClassVar[str] = "raising `metadata.version` or `kraft.version`"
+
     levels: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnregisterBroker(Action):
     """Unregister a stopped broker (UnregisterBroker, KIP-500). Kafka does so even if replicas are assigned to it."""
+
+    doing: ClassVar[str] = "unregistering a broker"
 
     broker: int
 
@@ -315,6 +363,8 @@ class AddVoter(Action):
         host: the host of its controller listener.
     """
 
+    doing: ClassVar[str] = "adding a controller to the quorum"
+
     cluster_id: str
     controller: int
     directory_id: str
@@ -324,6 +374,8 @@ class AddVoter(Action):
 @dataclass(frozen=True, kw_only=True)
 class RemoveVoter(Action):
     """Remove a voter from the quorum (RemoveRaftVoter), identified by id and directory id."""
+
+    doing: ClassVar[str] = "removing a controller from the quorum"
 
     cluster_id: str
     controller: int
@@ -338,6 +390,8 @@ class Tune(Action):
         broker: None for the cluster's default.
     """
 
+    doing: ClassVar[str] = "applying a setting without a restart; the message has Kafka's error"
+
     broker: int | None
     values: Mapping[str, str | None]
 
@@ -351,6 +405,8 @@ class CreateTopic(Action):
         configs: what is set on the topic itself.
     """
 
+    doing: ClassVar[str] = "creating the topic for samples"
+
     topic: str
     assignments: tuple[tuple[int, ...], ...]
     configs: Mapping[str, str]
@@ -363,5 +419,7 @@ class TrimPartitions(Action):
     Attributes:
         partitions: (topic, partition, broker that leads it, share of its records between 0 and 1).
     """
+
+    doing: ClassVar[str] = "deleting the oldest records of partitions"
 
     partitions: tuple[tuple[str, int, int, float], ...]
