@@ -24,7 +24,7 @@ _OFFLINE: Final = {
     OFFLINE_FULL: "Kafka took the log dir offline; the disk is full.",
 }
 _BACK: Final = "Kafka has the log dir online again; the agent has not reported it yet."
-_GOOD: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT, DiskVerdict.SLOW)
+_GOOD: Final = frozenset(DiskVerdict) - BAD_VERDICTS
 _BY_PREFLIGHT: Final[Mapping[str, tuple[DiskVerdict, str]]] = {
     disk_facts.OURS: (DiskVerdict.HEALTHY, ""),
     disk_facts.BLANK: (DiskVerdict.HEALTHY, ""),
