@@ -175,6 +175,10 @@ class DataLossAcceptance(ApiModel):
     )
 
 
+# The fields of a KafkaBroker's spec that belong to the user; the operator never writes them.
+USER_FIELDS: Final = ("maintenance", "acceptDataLoss", "acceptUnavailable")
+
+
 class KafkaBrokerSpec(ApiModel):
     """Identity of the broker and desired state of its disks."""
 

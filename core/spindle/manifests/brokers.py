@@ -4,25 +4,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.api.broker import USER_FIELDS, KafkaBrokerSpec
 from spindle.model.metadata import labels, owner_reference
 
-# Fields of a KafkaBroker's spec that the operator owns, besides cluster, id, pool and disks (`spindle.api.broker.KafkaBrokerSpec`). The others,
-# ``maintenance``, ``acceptDataLoss`` and ``acceptUnavailable``, belong to the user.
-OPERATOR_FIELDS: Final = (
-    "node",
-    "rack",
-    "moves",
-    "throttleBytesPerSecond",
-    "throttleBytesPerSecondMin",
-    "retired",
-    "thresholds",
-    "ballastBytes",
-    "samplesEverySeconds",
-    "scrub",
-    "leaving",
-    "joining",
-    "returning",
-    "logDirs",
+_EVERYWHERE: Final = ("cluster", "id", "pool", "disks")  # in every KafkaBroker
+# The other fields of a KafkaBroker's spec that the operator owns.
+OPERATOR_FIELDS: Final = tuple(
+    name
+    for each, field in KafkaBrokerSpec.model_fields.items()
+    if (name := field.alias or each) not in (*_EVERYWHERE, *USER_FIELDS)
 )
 
 
