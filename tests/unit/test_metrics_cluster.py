@@ -94,6 +94,25 @@ def test_the_state_of_a_disk_that_failed_and_what_waits_because_of_it() -> None:
     }
 
 
+def test_a_disk_that_its_broker_runs_without_keeps_its_device_until_it_is_another_disk() -> None:
+    world = cluster()
+    device = device_of(world, "disk1")
+    assert device.startswith("/dev/")
+    world.disk(0, "disk1").state = "dead"
+    until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+    assert device_of(world, "disk1") == device
+    other = world.get("KafkaBroker", "demo-broker-0")
+    for disk in other["status"]["disks"]:
+        disk["directoryId"] = "AAAAAAAAAAAAAAAAAAAAAA"
+    world.put(other)
+    assert device_of(world, "disk1") == ""
+
+
+def device_of(world: Failing, disk: str) -> str:
+    (labels,) = [key for key in of(samples(world), table.DISK_INFO) if key[:2] == ("demo-broker-0", disk)]
+    return dict(zip(table.DISK_INFO.labels, (*DEMO, *labels), strict=True))["device"]
+
+
 def test_what_kafka_does_not_report_is_absent_and_not_zero() -> None:
     world = cluster()
     found = samples(world, kafka=KafkaView(error="not reachable"))

@@ -57,6 +57,8 @@ def _status(
     for disk in disks_of(broker):
         key = node_id, disk["name"]
         entry = _disk(state, node_id, disk, states[key])
+        if device := _device(state, broker, entry, before.get(disk["name"]) or {}):
+            entry["device"] = device
         used = disk.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE
         if used and (fill := status_of(fills.get(key), before.get(disk["name"]) or {})):
             entry["usage"] = fill
@@ -135,9 +137,22 @@ def _disk(state: ClusterState, node_id: int, disk: Mapping[str, Any], record: St
     node = state.node_of(node_id) or (state.brokers[node_id]["spec"].get("node"))
     if node and volume is not None:
         result["node"] = node
-    if found.get("mount"):
-        result["device"] = found["mount"]
     return result | _fill(found, log_dir)
+
+
+def _device(
+    state: ClusterState, broker: SnapshotObject, entry: Mapping[str, Any], before: Mapping[str, Any]
+) -> str | None:
+    """The device of a disk as its pod's inspection or the agent found it, or else the last known one.
+
+    A broker that runs without a dead disk is not inspected for it, and its metrics and alerts must still name the device to pull. Another
+    directory id is another disk.
+    """
+    found = inspected(state.pods.get(int(broker["spec"]["id"]))).get(entry["name"]) or {}
+    observed = ((broker.get("status") or {}).get("observed") or {}).get("disks") or ()
+    seen = next((disk.get("device") for disk in observed if disk.get("name") == entry["name"]), None)
+    same = before.get("directoryId") == entry["directoryId"]
+    return found.get("mount") or seen or (before.get("device") if same else None)
 
 
 def _fill(found: Mapping[str, Any], log_dir: LogDir | None) -> dict[str, Any]:
