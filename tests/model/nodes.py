@@ -55,27 +55,25 @@ class Nodes(Store):
             if "persistentVolumeClaim" in v
         ]
         for node in self.all("Node"):
-            if self._fits(pod, node, claims):
+            if self._fits(pod, node, claims) and not self._kept_away(pod, node):
                 for claim in claims:
                     self._bind(claim, node)
                 pod["spec"]["nodeName"] = node["metadata"]["name"]
                 pod["status"] = {"phase": "Pending", "initContainerStatuses": [], "containerStatuses": []}
                 self.put(pod)
                 return
-        pod["status"] = {
-            "phase": "Pending",
-            "conditions": [
-                {"type": "PodScheduled", "status": "False", "message": "0 nodes: no persistent volume"}
-            ],
-        }
+        apart = any(self._fits(pod, node, claims) for node in self.all("Node"))
+        why = "didn't satisfy existing pods anti-affinity rules" if apart else "no persistent volume"
+        told = {"type": "PodScheduled", "status": "False", "message": f"0 nodes: {why}"}
+        pod["status"] = {"phase": "Pending", "conditions": [told]}
         self.put(pod)
+
+    def _kept_away(self, pod: dict[str, Any], node: dict[str, Any]) -> bool:
+        there = [p for p in self.all("Pod") if p["spec"].get("nodeName") == node["metadata"]["name"]]
+        return any(keeps_away(pod, other) or keeps_away(other, pod) for other in there)
 
     def _fits(self, pod: dict[str, Any], node: dict[str, Any], claims: list[dict[str, Any]]) -> bool:
         name, labels = node["metadata"]["name"], node["metadata"]["labels"]
-        role = pod["metadata"]["labels"].get(names.LABEL_ROLE)
-        taken = [p for p in self.all("Pod") if p["spec"].get("nodeName") == name]
-        if role and any(p["metadata"]["labels"].get(names.LABEL_ROLE) == role for p in taken):
-            return False
         if node["spec"].get("unschedulable") or node["status"]["conditions"][0]["status"] != "True":
             return False
         wanted = json.dumps(pod["spec"].get("affinity", {}).get("nodeAffinity", {}))
@@ -266,6 +264,17 @@ def _kept_for(volume: dict[str, Any], claim: dict[str, Any]) -> bool:
         ref.get("name") == claim["metadata"]["name"]
         and not ref.get("uid")
         and claim["spec"].get("volumeName") in (None, volume["metadata"]["name"])
+    )
+
+
+def keeps_away(pod: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether the anti-affinity of a pod keeps another one off its node; the scheduler asks both for theirs."""
+    apart = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+    rules = apart.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    labels = other["metadata"].get("labels") or {}
+    return any(
+        all(labels.get(key) == value for key, value in rule["labelSelector"]["matchLabels"].items())
+        for rule in rules
     )
 
 

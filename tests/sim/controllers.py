@@ -190,16 +190,9 @@ class Controllers:
             return False
         if any(labels.get(k) != v for k, v in (pod["spec"].get("nodeSelector") or {}).items()):
             return False
-        for rule in (affinity.get("podAntiAffinity") or {}).get(
-            "requiredDuringSchedulingIgnoredDuringExecution"
-        ) or ():
-            wanted = rule["labelSelector"]["matchLabels"]
-            for other in self.api.all("Pod"):
-                theirs = other["metadata"].get("labels") or {}
-                if other["spec"].get("nodeName") == name and all(
-                    theirs.get(k) == v for k, v in wanted.items()
-                ):
-                    return False
+        for other in self.api.all("Pod"):
+            if other["spec"].get("nodeName") == name and (_apart(pod, other) or _apart(other, pod)):
+                return False
         local = 0
         for claim in claims:
             volume = self.api.get("PersistentVolume", claim["spec"].get("volumeName", ""))
@@ -322,6 +315,16 @@ def host_of(volume: Json) -> str | None:
 def _ready(node: Json) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def _apart(pod: Json, other: Json) -> bool:
+    """Whether the anti-affinity of a pod keeps another one off its node; the scheduler asks both for theirs."""
+    affinity = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+    labels = other["metadata"].get("labels") or {}
+    return any(
+        all(labels.get(k) == v for k, v in rule["labelSelector"]["matchLabels"].items())
+        for rule in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    )
 
 
 def _tolerates(pod: Json, node: Json) -> bool:

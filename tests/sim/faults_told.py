@@ -247,9 +247,26 @@ def api_forbids(hand: "Hand") -> End:
     return end
 
 
+def sharing_ends(hand: "Hand") -> End:
+    """Brokers may no longer share a node; the pods of a node with several of them are deleted: only one can come back, on the node of its volumes."""
+    world = hand.world
+    pods = [pod for pod in world.api.all("Pod") if pod["metadata"]["name"].startswith(f"{SAMPLE}-broker-")]
+    nodes = [pod["spec"].get("nodeName") for pod in pods]
+    node = next(name for name in nodes if nodes.count(name) > 1)
+    live = world.cluster()
+    world.kernel.say("person", f"changes the spec: no shared nodes, and deletes the pods of {node}")
+    world.asked = {**live["spec"], "scheduling": {"sharedNodes": False}}
+    world.api.put({**live, "spec": world.asked}, manager="person")
+    for pod in pods:
+        if pod["spec"].get("nodeName") == node:
+            world.api.remove(pod)
+    return None
+
+
 KINDS: dict[str, Callable[["Hand"], End]] = {
     function.__name__: function
     for function in (
         leaders_proposed, record_written_between, config_opens, controllers_swapped, strangers_come, foreign_disk, api_forbids, new_disk_hangs,
+        sharing_ends,
     )
 }  # fmt: skip

@@ -480,6 +480,27 @@ class Person:
         if self.world.trouble_over and self.world.kernel.now - since > 600.0:
             self._more_brokers(wait)
 
+    def share_node(self, wait: Wait) -> None:
+        """Let brokers share nodes; when that is set, recreate the pods that the entry names."""
+        live = self.world.cluster()
+        if live is None:
+            return
+        if not (live["spec"].get("scheduling") or {}).get("sharedNodes"):
+            self._edit(
+                wait,
+                "sharedNodes",
+                lambda spec: spec.update(scheduling={**(spec.get("scheduling") or {}), "sharedNodes": True}),
+            )
+        elif "kubectl delete pod" in wait.unblocked_by:
+            self.restart_named(wait)
+
+    def node_for_pod(self, wait: Wait) -> None:
+        """A node where any does; where the volumes of the pod are on one, only that one helps."""
+        if "another node does not help" in wait.unblocked_by:
+            self.node_back(wait)
+        else:
+            self.add_nodes(wait)
+
     def add_nodes(self, wait: Wait) -> None:
         """Nodes with free volumes, one in each zone."""
         self.say("adds a node", wait)
@@ -621,15 +642,13 @@ class Person:
             self.world.api.remove(claim)
 
     def claim_annotation(self, wait: Wait) -> None:
-        """Restore the recorded directory id on a claim."""
-        name = wait.parts[1]
-        claim = self.world.api.get("PersistentVolumeClaim", name)
-        found = re.search(r"on record for this disk is (\S+)\.", wait.message)
-        if claim is not None and found:
-            self.say(f"restores the annotation of claim {name}", wait)
-            self.world.api.change(
-                claim, {"metadata": {"annotations": {names.ANN_DIRECTORY_ID: found[1]}}}, manager="person"
-            )
+        """`kubectl annotate`, as the entry says."""
+        found = re.search(r"kubectl annotate pvc (\S+) --overwrite ([^`]+)`", wait.unblocked_by)
+        claim = self.world.api.get("PersistentVolumeClaim", found[1]) if found else None
+        if found is not None and claim is not None:
+            self.say(f"restores the annotations of claim {found[1]}", wait)
+            notes = dict(each.split("=", 1) for each in found[2].split())
+            self.world.api.change(claim, {"metadata": {"annotations": notes}}, manager="person")
 
     def identity_back(self, wait: Wait) -> None:
         """Restore the identity record, from a backup or from the claims."""
@@ -746,7 +765,9 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.untaint, "NodeStillReachable"),
         (_P.add_room, """NoMoveTarget InsufficientSpaceToRestore InsufficientSpaceOnBroker InsufficientSpace NoReplicaToDrop InsufficientSpaceForDiskRemoval InsufficientSpaceToScaleIn TargetDiskFull WouldReduceRackSpread
             RepairDeferred"""),
-        (_P.add_nodes, "InsufficientNodes Unschedulable"),
+        (_P.add_nodes, "InsufficientNodes"),
+        (_P.node_for_pod, "Unschedulable"),
+        (_P.share_node, "NodeInUse"),
         (_P.add_volumes, "InsufficientVolumes InsufficientVolumesOnNode VolumeNotOnNode"),
         (_P.keep_more, "InsufficientBrokers ConfigNeedsMoreBrokers InsufficientRacks ExpansionNotSupported"),
         (_P.pool_back, "PoolNotFound UnknownPoolClaims"),

@@ -187,3 +187,26 @@ class TestLists:
         k.settings["broker", "1"][CORDON] = D0
         until_quiet(k, step(k, journal).journal)
         assert k.settings["broker", "1"] == {CORDON: D0}
+
+
+@pytest.mark.parametrize("key", [names.ANN_CLUSTER_ID, names.ANN_DIRECTORY_ID])
+def test_an_annotation_that_a_claim_lacks_is_named_and_the_command_restores_it(key: str) -> None:
+    world = cluster(3)
+    claim = world.get("PersistentVolumeClaim", names.claim_name("demo", 0, "disk0"))
+    notes = claim["metadata"]["annotations"]
+    before = dict(notes)
+    del notes[key]
+    world.reconcile()
+    (told,) = [
+        w
+        for w in world.cluster["status"]["waiting"]
+        if w["object"].endswith(names.claim_name("demo", 0, "disk0"))
+    ]
+    assert told["reason"] == "ClaimDirectoryIdMismatch"
+    assert (
+        f"kubectl annotate pvc {claim['metadata']['name']} --overwrite {key}={before[key]}`"
+        in told["unblockedBy"]
+    )
+    notes[key] = before[key]
+    world.settle()
+    assert "ClaimDirectoryIdMismatch" not in reasons(world)

@@ -129,19 +129,27 @@ def _check(
 
     A claim with a retired directory id is fine: another step is about to write the new id to it.
     """
-    thing = f"PersistentVolumeClaim/{objects.name(found)}"
-    carried = objects.annotation(found, names.ANN_DIRECTORY_ID)
-    theirs = objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id
-    if theirs or (carried != directory_id and carried not in retired):
+    name, carried = objects.name(found), objects.annotation(found, names.ANN_DIRECTORY_ID)
+    # A claim with the id of another cluster ends the pass in `spindle.brokers.cluster_identity`.
+    told, annotations = [], {}
+    if objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id:
+        told.append(f"no cluster id; the cluster id on record is {identity.cluster_id}")
+        annotations[names.ANN_CLUSTER_ID] = identity.cluster_id
+    if carried != directory_id and carried not in retired:
+        told.append(
+            f"{f'directory id {carried}' if carried else 'no directory id'}; the directory id on record for this disk is {directory_id}"
+        )
+        annotations[names.ANN_DIRECTORY_ID] = directory_id
+    if told:
+        command = " ".join(f"{key}={value}" for key, value in annotations.items())
         builder.wait(
             Waiting(
                 "UseClaim",
-                thing,
+                f"PersistentVolumeClaim/{name}",
                 "ClaimDirectoryIdMismatch",
-                f"Claim {objects.name(found)} carries {f'directory id {carried}' if carried else 'no directory id'}; the directory id on record "
-                f"for this disk is {directory_id}. Preflight uses only a disk with the id on record.",
-                f"Restore the annotation {names.ANN_DIRECTORY_ID} of the claim; or, if the claim belongs to another disk, set its volume "
-                "to Retain and delete the claim.",
+                f"Claim {name} carries {', and '.join(told)}. Preflight uses only a disk with the ids on record.",
+                f"Restore the annotations: `kubectl annotate pvc {name} --overwrite {command}`; or, if the claim belongs to another disk, set its "
+                "volume to Retain and delete the claim.",
             )
         )
 

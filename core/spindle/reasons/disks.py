@@ -288,8 +288,8 @@ SECTIONS = (
             ),
             Reason(
                 "ClaimDirectoryIdMismatch",
-                "a claim has another directory id than the one on record",
-                "restore its annotation; if the claim belongs to another disk, set its volume to `Retain` and delete the claim",
+                "a claim has another directory id than the one on record, or lacks the cluster id",
+                "restore its annotations, as the entry says; if the claim belongs to another disk, set its volume to `Retain` and delete the claim",
                 "ticket",
             ),
             Reason(

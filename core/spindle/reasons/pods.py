@@ -22,7 +22,13 @@ SECTIONS = (
             Reason(
                 "Unschedulable",
                 "the scheduler finds no node for the pod",
-                "do what the scheduler's message says",
+                "do what the scheduler's message says; a pod whose local volumes are on a node needs that node",
+                "ticket",
+            ),
+            Reason(
+                "NodeInUse",
+                "the local volumes of a pod are on a node where another broker (or controller) of the cluster runs, and the two do not share a node. Another node does not help",
+                "set `spec.scheduling.sharedNodes` to true, then delete the pod that runs there, as the entry says",
                 "ticket",
             ),
             Reason(
@@ -89,7 +95,7 @@ SECTIONS = (
             ),
             Reason(
                 "SchedulingChanged",
-                "a broker's pod that has no node yet is recreated, because the nodes that it must leave to other brokers have changed",
+                "a pod that has no node yet is recreated, because the nodes that it must leave to others have changed",
             ),
             Reason("PodEnded", "a pod ended (the message says why) and is recreated"),
             Reason(

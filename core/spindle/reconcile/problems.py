@@ -1,6 +1,6 @@
 """What keeps pods from running, read from their status, and what unblocks each."""
 
-from typing import Any, Final
+from typing import Final
 
 from spindle.api import names
 from spindle.disks.health import FULL, OFFLINE_FULL
@@ -9,10 +9,11 @@ from spindle.model.node_loss import OUT_OF_SERVICE
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
-from spindle.model.waiting import Waiting, counted, some
+from spindle.model.waiting import Waiting, some
 from spindle.moves.journal import Journal
 from spindle.moves.under_spread import under_spread_partitions
 from spindle.reconcile.refused_requests import report_refused
+from spindle.reconcile.unschedulable_pods import no_node
 from spindle.rollout.crash_cause import crash_cause
 from spindle.rollout.overdue_stops import overdue_stop
 
@@ -29,69 +30,9 @@ def report_problems(state: ClusterState, builder: PlanBuilder) -> None:
         if objects.deleting(pod):
             _terminating(state, builder, node_id, pod)
         elif objects.unschedulable(pod):
-            builder.wait(_pending(state, node_id, pod))
+            builder.wait(no_node(state, node_id, pod))
         else:
             _containers(state, builder, node_id, pod)
-
-
-def _pending(state: ClusterState, node_id: int, pod: SnapshotObject) -> Waiting:
-    """Why the scheduler finds no node, with the unbound claims and how many volumes are free."""
-    reported = str((objects.condition(pod, "PodScheduled") or {}).get("message", ""))
-    object_name = f"Pod/{objects.name(pod)}"
-    unbound = [claim for claim in _claims_of(state, pod) if not objects.bound_volume(claim)]
-    if unbound and "persistent volume" in reported.lower():
-        wanted = _what_they_ask(unbound)
-        free = sum(
-            1 for volume in state.volumes.values() if (volume.get("status") or {}).get("phase") == "Available"
-        )
-        return Waiting(
-            _ACTION,
-            object_name,
-            "InsufficientVolumes",
-            f"No node has the volumes that pod {objects.name(pod)} needs: {wanted}. The whole Kubernetes cluster has "
-            f"{counted(free, 'free volume')}. The scheduler reports: {reported}",
-            f"Provide free volumes of that class and size on one node"
-            f"{_in_zone(state, node_id)}, or correct the size or storageClass in the KafkaCluster.",
-        )
-    missing_class = [claim for claim in unbound if not (claim.get("spec") or {}).get("storageClassName")]
-    if missing_class:
-        return Waiting(
-            _ACTION,
-            object_name,
-            "NoStorageClass",
-            f"Claim {objects.name(missing_class[0])} names no StorageClass, and Kubernetes has no default one.",
-            "Set storageClass in the KafkaCluster, or mark one StorageClass as the default.",
-        )
-    return Waiting(
-        _ACTION,
-        object_name,
-        "Unschedulable",
-        f"No node can run pod {objects.name(pod)}. The scheduler reports: {reported or 'nothing yet'}",
-        f"Provide a schedulable node{_in_zone(state, node_id)} with enough free memory and CPU and without another "
-        "broker of this cluster, or lower the resources that the KafkaCluster requests.",
-    )
-
-
-def _in_zone(state: ClusterState, node_id: int) -> str:
-    broker = state.brokers.get(node_id)
-    rack = (broker.get("spec") or {}).get("rack") if broker else None
-    return f" in zone {rack}" if rack else ""
-
-
-def _claims_of(state: ClusterState, pod: SnapshotObject) -> list[SnapshotObject]:
-    volumes = (pod.get("spec") or {}).get("volumes") or ()
-    claimed = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in volumes]
-    return [state.claims[name] for name in claimed if name and name in state.claims]
-
-
-def _what_they_ask(claims: list[SnapshotObject]) -> str:
-    def ask(claim: SnapshotObject) -> str:
-        spec: dict[str, Any] = claim.get("spec") or {}
-        size = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "?")
-        return f"{size} of class {spec.get('storageClassName') or '(default)'}"
-
-    asked = sorted({ask(claim) for claim in claims})
-    return f"{len(claims)} x {some(asked)} ({some(sorted(objects.name(c) for c in claims))})"
 
 
 def _containers(state: ClusterState, builder: PlanBuilder, node_id: int, pod: SnapshotObject) -> None:

@@ -128,6 +128,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "InsufficientNodes",
             "InsufficientVolumes",
             "NoStorageClass",
+            "NodeInUse",
             "NodeStillReachable",
             "NodeUnknown",
             "NodesUnknown",

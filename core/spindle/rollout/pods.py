@@ -74,7 +74,7 @@ def _settle(
         elif is_misplaced(state, node_id, pod):
             wanted[node_id] = RestartRequest(
                 "SchedulingChanged",
-                "the nodes with other brokers' volumes, which it must avoid, have changed",
+                "it has no node yet, and the nodes that it may have are others by now",
             )
         elif restarts_for(state, node_id):
             wanted[node_id] = RestartRequest(
