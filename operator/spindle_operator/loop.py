@@ -24,7 +24,7 @@ from spindle.model.refused_requests import RefusedRequest
 from spindle.model.snapshot import ClusterSnapshot
 from spindle.reconcile.plan import Event, ReconcilePlan, plan
 from spindle_operator import agents, metrics
-from spindle_operator.act import DONE, TAKEN, Actor, LeadershipLostError, Result
+from spindle_operator.act import DONE, REFUSED, TAKEN, Actor, LeadershipLostError, Result
 from spindle_operator.descriptions import describe
 from spindle_operator.health import Health
 from spindle_operator.kafka_executor import KafkaExecutor
@@ -32,7 +32,7 @@ from spindle_operator.kinds import KAFKA_CLUSTER
 from spindle_operator.kube import Kube
 from spindle_operator.observe import Surroundings, observe
 from spindle_operator.rebalance_cache import RebalanceCache
-from spindle_operator.report import Events, events_of, report
+from spindle_operator.report import Events, events_of, is_refusal, refusal_event, report
 from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ RESTLESS: Final = 100  # consecutive passes with changes, after which something 
 POLL: Final = (2.0, 15.0)  # seconds between passes while something is waited for, initially and at most
 LONGEST: Final = 240.0  # seconds of a pass
 AT_ONCE: Final = 1000  # actions of a pass
+_FINALIZERS: Final = ("Patch", KAFKA_CLUSTER.kind, "")
 SIDE_BY_SIDE: Final = 8  # concurrent passes of different clusters: limits memory and threads
 
 Key = tuple[str, str]  # namespace, name
@@ -261,8 +262,12 @@ class ClusterLoop:
             users=snapshot.users,
             rebalances=snapshot.rebalances,
         )
+        self._refused += written.refused
+        for refused in written.refused:
+            metrics.ACTIONS.labels(self._namespace, self._name, refused.target[0], REFUSED).inc()
         self._after(wanted.actions, results)
-        await setup.events.post(self._namespace, events_of(cluster, results))
+        told = [refusal_event(cluster, refused) for refused in written.refused]
+        await setup.events.post(self._namespace, [*events_of(cluster, results), *told])
         await self._measure(snapshot, wanted)
         if written.done:
             # Something changed, if only in Kafka or on a disk; the operator's own writes wake no loop, so run again soon.
@@ -349,7 +354,13 @@ class ClusterLoop:
         meta = cluster["metadata"]
         guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         body = {"metadata": {**guard, "finalizers": finalizers}}
-        return await self._setup.kube.patch(KAFKA_CLUSTER, self._namespace, self._name, body)
+        try:
+            return await self._setup.kube.patch(KAFKA_CLUSTER, self._namespace, self._name, body)
+        except ApiError as error:
+            if is_refusal(error) and not error.conflict:
+                refused = RefusedRequest(_FINALIZERS, error.status, error.message)
+                await self._setup.events.post(self._namespace, [refusal_event(cluster, refused)])
+            raise
 
     async def _failed(self, error: Exception, pause: float, *, first: bool) -> None:
         expected = isinstance(error, (ApiError, PassTooLongError))

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.api.printable import printable, printables
+from spindle.model.refused_requests import WRITE_STATUS, RefusedRequest
 from spindle.reconcile.plan import Event, ReconcilePlan
+from spindle.reconcile.refused_requests import refused_text
 from spindle_operator.act import DONE, GONE, Result
 from spindle_operator.descriptions import describe
 from spindle_operator.kinds import (
@@ -34,7 +36,9 @@ _MESSAGE: Final = 1024  # maximum length of an event's message
 _OTHERS: Final = ("takingDown", "observed")
 _AGENTS: Final = "observed"
 _TRIES: Final = 3
-_INVALID: Final = 422  # a field is not as the definition has it
+# Of answers that say something about this very request: invalid, not allowed, denied by a webhook or policy, or by one that did not answer. Others (no
+# answer, too many requests, not available) apply to whatever is asked next, too.
+_REFUSALS: Final = frozenset({400, 403, 422, 500})
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,13 @@ class Written:
 
     Attributes:
         done: how many were written.
-        skipped: how many objects had changed since they were read, or have a status that the API server calls invalid; the next pass
-            writes those.
+        skipped: how many objects had changed since they were read, or have a status that the API server refuses; the next pass writes those.
+        refused: what the API server refused.
     """
 
     done: int = 0
     skipped: int = 0
+    refused: tuple[RefusedRequest, ...] = ()
 
 
 async def report(
@@ -59,7 +64,7 @@ async def report(
     users: Iterable[Mapping[str, Any]] = (),
     rebalances: Iterable[Mapping[str, Any]] = (),
 ) -> Written:
-    """Write the statuses that changed. One that the API server calls invalid is logged, and keeps no other from being written.
+    """Write the statuses that changed. One that the API server refuses is logged, and keeps no other from being written.
 
     Args:
         kube: the API server.
@@ -70,26 +75,49 @@ async def report(
         rebalances: its KafkaRebalances, as the pass read them.
 
     Raises:
-        ApiError: of any kind but a conflict or an invalid status.
+        ApiError: of any kind but a conflict or a refusal.
     """
-    results = [await _write(kube, KAFKA_CLUSTER, cluster, plan.status)]
-    for broker in brokers:
-        wanted = plan.broker_statuses.get(broker["metadata"]["name"])
-        if wanted is not None:
-            results.append(await _write(kube, KAFKA_BROKER, broker, wanted))
-    for user in users:
-        wanted = plan.user_statuses.get(user["metadata"]["name"])
-        if wanted is not None:
-            results.append(await _write(kube, KAFKA_USER, user, wanted))
-    for rebalance in rebalances:
-        wanted = plan.rebalance_statuses.get(rebalance["metadata"]["name"])
-        if wanted is not None:
-            results.append(await _write(kube, KAFKA_REBALANCE, rebalance, wanted))
-    return Written(done=results.count(True), skipped=results.count(False))
+    wanted = [
+        (KAFKA_CLUSTER, cluster, plan.status),
+        *_with_status(KAFKA_BROKER, brokers, plan.broker_statuses),
+        *_with_status(KAFKA_USER, users, plan.user_statuses),
+        *_with_status(KAFKA_REBALANCE, rebalances, plan.rebalance_statuses),
+    ]
+    results, refused = list[bool | None](), list[RefusedRequest]()
+    for kind, obj, status in wanted:
+        try:
+            results.append(await _write(kube, kind, obj, status))
+        except ApiError as error:
+            if not is_refusal(error):
+                raise
+            meta = obj["metadata"]
+            log.warning(
+                "the status of %s %s/%s is refused: %s", kind.kind, meta["namespace"], meta["name"], error
+            )
+            target = (WRITE_STATUS, kind.kind, "" if kind is KAFKA_CLUSTER else str(meta["name"]))
+            refused.append(RefusedRequest(target, error.status, error.message))
+            results.append(False)
+    return Written(done=results.count(True), skipped=results.count(False), refused=tuple(refused))
+
+
+def is_refusal(error: ApiError) -> bool:
+    """Whether an answer is about this very request, so that others may well succeed."""
+    return error.status in _REFUSALS
+
+
+def _with_status(
+    kind: Kind, objects: Iterable[Mapping[str, Any]], statuses: Mapping[str, Mapping[str, Any]]
+) -> list[tuple[Kind, Mapping[str, Any], Mapping[str, Any]]]:
+    """The objects that have a desired status, with it."""
+    return [
+        (kind, obj, statuses[obj["metadata"]["name"]])
+        for obj in objects
+        if obj["metadata"]["name"] in statuses
+    ]
 
 
 async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool | None:
-    """True if written; False if the object changed meanwhile (other than by an agent), or the status is invalid; None if there was nothing to write."""
+    """True if written; False if the object changed meanwhile (other than by an agent); None if there was nothing to write."""
     standing = obj.get("status") or {}
     # Statuses contain texts of Kafka and of tenants, and users read them on a terminal.
     status = printables(keep_timestamps(wanted, standing))
@@ -109,11 +137,6 @@ async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping
         try:
             await kube.apply(body, subresource="status")
         except ApiError as error:
-            if error.status == _INVALID and not error.conflict:
-                log.warning(
-                    "the status of %s %s/%s is refused: %s", kind.kind, meta["namespace"], meta["name"], error
-                )
-                return False
             if not error.gone and not error.conflict:
                 raise
         else:
@@ -222,6 +245,13 @@ class Events:
             "reportingComponent": names.FIELD_MANAGER,
             "reportingInstance": self._identity[:128],
         }
+
+
+def refusal_event(cluster: Json, request: RefusedRequest) -> Event:
+    """The event about a request that is no action: the status of the KafkaCluster cannot say that it is refused."""
+    meta = cluster["metadata"]
+    text = " ".join(refused_text(meta["namespace"], meta["name"], request))
+    return Event("Warning", "RequestRefused", text, KAFKA_CLUSTER.kind, meta["name"], meta["uid"])
 
 
 def events_of(cluster: Json, results: Iterable[Result]) -> list[Event]:

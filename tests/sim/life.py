@@ -164,6 +164,9 @@ class World:
         """An event of the operator."""
         if event.reason == "ReconcileFailed":
             self.broken.append(f"error: {event.message}")
+        if event.reason == "RequestRefused" and "the status of KafkaCluster" in event.message:
+            self.judge.told_at = self.kernel.now
+            self.person.reads(event)
         self.kernel.say("spindle", f"{event.kind} {event.name}: {event.reason}", event.message)
 
     def planned(self, operator: Any, snapshot: Any, made: Any) -> None:

@@ -255,6 +255,12 @@ class Person:
             for what in mine:
                 refused.pop(what)
 
+    def reads(self, event: Any) -> None:
+        """An event, where the status cannot tell: that the API server refuses it."""
+        wait = Wait("WriteStatus", f"{event.kind}/{event.name}", event.reason, event.message, event.message)
+        if self.world.net.refused:
+            self.world.kernel.call_later(PATIENCE, lambda: self.permit(wait))
+
     def ended_pod(self, wait: Wait) -> None:
         """Replace the disk that the entry names; otherwise restart the node of the pod, which removes a hung process."""
         if wait.disk:

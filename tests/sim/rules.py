@@ -41,6 +41,7 @@ class Judge:
     def __init__(self, world: Any) -> None:
         self.world = world
         self.acted_at = START
+        self.told_at = -SILENT  # time of the last event about a status that the API server refuses
         self._amiss_since: float | None = None
         self._told: set[str] = set()
         self.losses: set[Any] = set()
@@ -78,7 +79,8 @@ class Judge:
         now = world.kernel.now
         self._amiss_since = self._amiss_since or now
         if any(o.leading for o in world.operators) and not world.api.away and not self._waits():
-            quiet = min(now - self._amiss_since, now - self.acted_at, now - world.disturbed_at)
+            since = (self._amiss_since, self.acted_at, self.told_at, world.disturbed_at)
+            quiet = min(now - each for each in since)
             if quiet > SILENT and not self._moving():
                 self.breaks("c", f"for {SILENT:.0f} s nothing happens and nothing waits, although {amiss[0]}")
 

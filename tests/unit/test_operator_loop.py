@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from spindle.model.actions import Apply, Create
 from spindle.reconcile.plan import Event, ReconcilePlan
@@ -176,6 +177,37 @@ async def test_what_the_api_server_refused_is_in_the_next_snapshot_and_no_longer
     world.loops.seen("ns", "demo")
     await world.until(lambda: world.decide.calls >= 4)
     assert world.decide.refused[:4] == [(), ("exceeded quota: small",), (), ()]
+
+
+async def test_a_refused_status_is_told_by_an_event_and_a_metric_and_is_in_the_next_snapshot(
+    world: World,
+) -> None:
+    text = 'admission webhook "policy.example.com" denied the request: no'
+    world.kube.failures["apply", "demo/status"] = ApiError(403, "Forbidden", text)
+    labels = {"namespace": "ns", "kafka_cluster": "demo", "type": "WriteStatus", "outcome": "refused"}
+    before = REGISTRY.get_sample_value("spindle_actions_total", labels) or 0.0
+    world.decide.plans = [ReconcilePlan(status={"phase": "busy"}, settled=True), ReconcilePlan(settled=True)]
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: world.decide.calls >= 2)
+    (event,) = [body for verb, _, body in world.kube.calls if verb == "create"]
+    assert event["reason"] == "RequestRefused"
+    assert f"refuses writing the status of KafkaCluster demo (403): {text}" in event["message"]
+    assert "Change the webhook" in event["message"]
+    assert world.decide.refused[:2] == [(), (text,)]
+    assert REGISTRY.get_sample_value("spindle_actions_total", labels) == before + 1
+
+
+async def test_a_refused_finalizer_is_told(world: World) -> None:
+    world.kube.objects[PATH] = cluster(finalizers=["other/one"])
+    world.kube.failures["patch", "demo"] = ApiError(403, "Forbidden", "cannot patch resource kafkaclusters")
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: len(world.kube.done("patch")) >= 2)
+    (event,) = [body for verb, _, body in world.kube.calls if verb == "create"]
+    assert event["reason"] == "RequestRefused"
+    assert "refuses changing KafkaCluster demo (403): cannot patch" in event["message"]
+    assert "upgrade or reinstall the chart" in event["message"]
+    world.kube.failures.clear()
+    await world.until(lambda: world.decide.calls >= 1)
 
 
 async def test_acting_leaves_time_to_tell_what_was_seen(

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from spindle.model.actions import Apply, Create
+from spindle.model.refused_requests import RefusedRequest
 from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator.act import CONFLICT, DONE, REFUSED, Result
 from spindle_operator.report import Events, Written, events_of, keep_timestamps, report
@@ -64,13 +65,43 @@ async def test_a_status_of_what_was_deleted_meanwhile_is_no_error() -> None:
     assert await report(kube, cluster(), [], ReconcilePlan(status={"phase": "x"})) == Written(skipped=1)
 
 
-async def test_an_invalid_status_keeps_no_other_from_being_written() -> None:
-    broker = {"metadata": {"name": "demo-broker-0", "namespace": "ns", "uid": "b", "resourceVersion": "3"}}
-    plan = ReconcilePlan(status={"phase": "x"}, broker_statuses={"demo-broker-0": {"state": "Ready"}})
+@pytest.mark.parametrize("status", [400, 403, 422, 500])
+async def test_a_refused_status_keeps_no_other_from_being_written_and_is_told(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers = [
+        {"metadata": {"name": f"demo-broker-{i}", "namespace": "ns", "uid": f"b{i}", "resourceVersion": "3"}}
+        for i in range(2)
+    ]
+    plan = ReconcilePlan(
+        status={"phase": "x"}, broker_statuses={f"demo-broker-{i}": {"state": "Ready"} for i in range(2)}
+    )
     kube = FakeKube()
-    kube.failures = {("apply", "demo/status"): ApiError(422, "Invalid", "status.waiting: Too long")}
-    assert await report(kube, cluster(), [broker], plan) == Written(done=1, skipped=1)
-    assert kube.done("apply") == ["demo/status", "demo-broker-0/status"]
+    error = ApiError(status, "Reason", "status.waiting: Too long")
+    kube.failures = {("apply", "demo/status"): error, ("apply", "demo-broker-0/status"): error}
+
+    written = await report(kube, cluster(), brokers, plan)
+
+    assert written == Written(
+        done=1,
+        skipped=2,
+        refused=(
+            RefusedRequest(("WriteStatus", "KafkaCluster", ""), status, "status.waiting: Too long"),
+            RefusedRequest(
+                ("WriteStatus", "KafkaBroker", "demo-broker-0"), status, "status.waiting: Too long"
+            ),
+        ),
+    )
+    assert kube.done("apply") == ["demo/status", "demo-broker-0/status", "demo-broker-1/status"]
+    assert "the status of KafkaCluster ns/demo is refused" in caplog.text
+
+
+@pytest.mark.parametrize("status", [0, 401, 429, 503, 504])
+async def test_an_api_server_that_answers_nobody_ends_the_pass(status: int) -> None:
+    kube = FakeKube()
+    kube.failures = {"apply": ApiError(status, "Reason", "later")}
+    with pytest.raises(ApiError):
+        await report(kube, cluster(), [], ReconcilePlan(status={"phase": "x"}))
 
 
 class Overtaken(FakeKube):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spindle.model.actions import Create, Evict
-from spindle.model.refused_requests import RefusedRequest, target_of
+from spindle.model.actions import Action, Create, Evict, MarkDown, SetPassword
+from spindle.model.refused_requests import WRITE_STATUS, RefusedRequest, target_of
 from spindle.model.snapshot import ClusterSnapshot
 from spindle.model.state import read_state
 from spindle.reconcile.refused_requests import _ACTIONS, _refused
@@ -21,13 +21,14 @@ class Refusing(World):
     """One of whose requests is refused."""
 
     refusal: RefusedRequest | None = None
+    refuses: type[Action] | tuple[type[Action], ...] = (Create, Evict)
 
     def snapshot(self) -> ClusterSnapshot:
         seen = super().snapshot()
         return replace(seen, refused=(self.refusal,)) if self.refusal is not None else seen
 
     def act(self, action: Any) -> None:
-        if self.refusal is None or not isinstance(action, (Create, Evict)):
+        if self.refusal is None or not isinstance(action, self.refuses):
             super().act(action)
 
 
@@ -43,6 +44,10 @@ def refusing(message: str, status: int = 403) -> Refusing:
 
 def entries(world: World) -> list[dict[str, Any]]:
     return [w for w in world.cluster["status"]["waiting"] if w["reason"] == "RequestRefused"]
+
+
+def pods(world: World) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in world.all("Pod")}
 
 
 QUOTA = 'pods "demo-broker-1" is forbidden: exceeded quota: small, requested: requests.memory=2Gi, used: requests.memory=4Gi, limited: requests.memory=4Gi'
@@ -101,4 +106,49 @@ def test_every_action_on_an_object_can_be_told() -> None:
         assert _refused(read_state(world.snapshot(), world.now), world.refusal).message
     source = inspect.getsource(target_of)
     named = set(re.findall(r"\b([A-Z][A-Za-z]+)\(\)", source))
-    assert named == set(_ACTIONS)
+    assert named | {WRITE_STATUS} == set(_ACTIONS)
+
+
+def test_a_mark_that_is_refused_is_told_and_nothing_is_stopped() -> None:
+    world = Refusing.of()
+    world.settle()
+    world.refusal = RefusedRequest(("MarkDown", "KafkaCluster", ""), 422, "status.takingDown: Invalid value")
+    world.refuses = MarkDown
+    world.cluster["spec"]["scheduling"] = {"priorityClassName": "high"}
+    before = pods(world)
+    for _ in range(5):
+        world.reconcile()
+        world.breathe()
+    (entry,) = entries(world)
+    assert (entry["action"], entry["object"]) == ("MarkDown", "KafkaCluster/demo")
+    assert (
+        "refuses writing status.takingDown of KafkaCluster demo (422): status.takingDown: Invalid value"
+        in entry["message"]
+    )
+    assert "Apply the CRDs of the operator's release" in entry["unblockedBy"]
+    assert pods(world) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "told"),
+    [
+        pytest.param("KafkaBroker", POD, True, id="broker"),
+        pytest.param("KafkaBroker", "demo-broker-9", False, id="a broker that is gone"),
+        pytest.param("KafkaCluster", "", False, id="the status that would tell it"),
+    ],
+)
+def test_a_status_that_is_refused_is_told_where_it_can_be(kind: str, name: str, told: bool) -> None:
+    world = Refusing.of()
+    world.settle()
+    world.refusal = RefusedRequest(
+        (WRITE_STATUS, kind, name), 403, "cannot patch resource kafkabrokers/status"
+    )
+    world.reconcile()
+    assert [(e["action"], e["object"]) for e in entries(world)] == (
+        [(WRITE_STATUS, f"{kind}/{name}")] if told else []
+    )
+
+
+def test_a_password_that_cannot_be_noted_is_told() -> None:
+    password = SetPassword(user="reader", secret="demo-reader", uid="u")  # noqa: S106 - a name
+    assert target_of(password) == ("SetPassword", "Secret", "demo-reader")

@@ -92,7 +92,8 @@ RECONCILE_AGE: Final = _gauge("spindle_reconcile_age_seconds", "Time since the l
 ACTIONS: Final = _counter(
     "spindle_actions_total",
     "Actions by type and outcome: `done`; `gone` (the object no longer exists); `conflict` (it has changed since it was read, or exists already); "
-    "`refused` (by a PodDisruptionBudget, a quota or the API server); `taken` (somebody else's object has the name); `partly`; `failed`.",
+    "`refused` (by a PodDisruptionBudget, a quota or the API server); `taken` (somebody else's object has the name); `partly`; `failed`. "
+    "The type `WriteStatus` counts only statuses that the API server refuses.",
     *CLUSTER,
     "type",
     "outcome",

@@ -1,6 +1,7 @@
-"""Requests of the previous pass that the API server refused, and the objects that actions are about."""
+"""Requests of the previous pass that the API server refused, and the objects that they are about."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from spindle.model.actions import (
     Action,
@@ -12,12 +13,17 @@ from spindle.model.actions import (
     IssueCa,
     IssueCertificate,
     KeepPassword,
+    MarkDown,
     Patch,
+    SetPassword,
     SetPodCondition,
     TurnCa,
 )
 
-Target = tuple[str, str, str]  # name of the action's class, kind and name of the object
+# Name of the action's class, or WRITE_STATUS, kind and name of the object; the name is empty for the KafkaCluster itself.
+Target = tuple[str, str, str]
+WRITE_STATUS: Final = "WriteStatus"
+CLUSTER: Final = "KafkaCluster"
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class RefusedRequest:
     """One request that the API server answered with an error; no conflict, and no missing object.
 
     Attributes:
-        target: of the action.
+        target: of the action, or of the status write.
         status: HTTP status of the answer.
         message: the server's.
     """
@@ -48,6 +54,10 @@ def target_of(action: Action) -> Target | None:
             about = "Secret", str(action.metadata["name"])
         case IssueCa() | TurnCa():
             about = "Secret", action.secret
+        case SetPassword():
+            about = "Secret", action.secret
+        case MarkDown():
+            about = CLUSTER, ""
         case CertifyAgents():
             about = "ConfigMap", str(action.metadata["name"])
         case _:

@@ -124,7 +124,7 @@ SECTIONS = (
             ),
             Reason(
                 "RequestRefused",
-                "the API server refuses a request of Spindle: a ResourceQuota is exceeded, an admission webhook or policy denies it, a PodDisruptionBudget forbids an eviction, or a right is missing. The entry has the server's message. Spindle tries again in each reconciliation",
+                "the API server refuses a request of Spindle: a ResourceQuota is exceeded, an admission webhook or policy denies it, a PodDisruptionBudget forbids an eviction, or a right is missing. The entry has the server's message. Spindle tries again in each reconciliation. If the server refuses the status of the KafkaCluster itself, only an event, the operator's log and the metric `spindle_actions_total` tell it",
                 "permit it, as the entry says: raise the quota, change the policy, or give the operator its rights again",
                 "ticket",
             ),
