@@ -12,7 +12,7 @@ from spindle.reconcile.plan import ReconcilePlan
 from tests.model.checked import Checked
 from tests.model.kafka import CAPACITY, path_of
 from tests.model.store import ConflictError
-from tests.unit.test_healing_plan import reasons, until
+from tests.unit.test_healing_plan import accept_text, condition, reasons, until
 
 TOPIC = "orders"
 
@@ -389,3 +389,27 @@ class TestInterrupted:
                 world.reconcile(stop_after=death if index % 2 else None)
             world.breathe()
         well(world, [0, 1, 2])
+
+
+def test_an_accepted_loss_is_honoured_on_a_broker_that_is_scaled_in() -> None:
+    """Its broker restarts without the disk, as the partition that was only there has no leader to move it from."""
+    world = cluster(4)
+    world.kafkas.min_isr = 1
+    world.kafkas.create("single", 0, (3,), partial(_on, path_of("disk0")))
+    world.factors["single", 0] = 1
+    world.settle()
+    world.disk(3, "disk0").state = "dead"
+    until(world, lambda: condition(world, "DataAtRisk")["status"] == "True")
+    scale(world, 3)
+    for _ in range(20):
+        world.reconcile()
+        world.breathe()
+    assert ids(world) == [0, 1, 2, 3]
+    world.get("KafkaBroker", "demo-broker-3")["spec"]["acceptDataLoss"] = {
+        "disks": [{"name": "disk0", "token": accept_text(world, "disk0")}]
+    }
+    world.given_up.add(("single", 0))
+    until(world, lambda: ids(world) == [0, 1, 2], 120)
+    state = world.kafkas.partitions["single", 0]
+    assert state.leader in (0, 1, 2)
+    assert world.broken == []

@@ -320,8 +320,12 @@ def _remove(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecor
 
     See "no log dir removed with replicas on it" (`docs/safety.md`, rule 5).
     """
-    # A broker that is scaled in leaves with all its disks and needs no restart for that.
-    goes = slot.health.reason == NODE_LOST or slot.broker in inventory.scaling_in
+    # A broker that is scaled in leaves with all its disks and needs no restart for that; but a replica whose loss is accepted has no leader that it
+    # could be moved from, until the broker has restarted without the disk.
+    given_up = inventory.given_up_on(slot.broker) & (
+        inventory.replica_index.on(slot.broker, slot.path) or frozenset()
+    )
+    goes = slot.health.reason == NODE_LOST or (slot.broker in inventory.scaling_in and not given_up)
     if slot.mode == disk_facts.ABSENT or inventory.journal is None or goes:
         return
     # A pass that changes the KafkaBroker does not write its status: if the state were not recorded yet, the next pass would start with the
