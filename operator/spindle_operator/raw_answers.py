@@ -77,6 +77,7 @@ def undecoded(request: Any) -> Any:
     class Undecoded(request, init=False):  # type: ignore[misc, call-arg]
         header_class = _Header
 
+    Undecoded.__name__ = request.__name__
     return Undecoded
 
 

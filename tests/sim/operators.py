@@ -9,6 +9,11 @@ from typing import Any
 
 from kafka.admin import ACLOperation, ResourceType
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, for_code
+from kafka.protocol.admin import (
+    DescribeConfigsResponse,
+    DescribeLogDirsResponse,
+    DescribeTopicPartitionsResponse,
+)
 
 from spindle.api import names
 from spindle_operator import handlers, kinds, lease, starts
@@ -18,6 +23,7 @@ from spindle_operator import loop as loops
 from spindle_operator.connection import Access
 from spindle_operator.health import Health
 from spindle_operator.kafka_client import KafkaClient
+from spindle_operator.raw_answers import RawAnswer
 from spindle_operator.report import Events
 from spindle_shared.api_answers import ApiError
 from tests.sim.api import NAMESPACE, SYSTEM, Json, Refused, Request
@@ -93,9 +99,10 @@ class SimKafkaClient(KafkaClient):
     def send(self, request: Any, node: int) -> Any:
         if node in self.silent:
             raise ConnectionError(f"broker {node} did not answer a moment ago")
-        ask = _MESSAGES[type(request).__name__]
+        name = type(request).__name__
+        ask = _MESSAGES[name]
         try:
-            return self._world.net.ask_kafka(
+            answer = self._world.net.ask_kafka(
                 self._process.name,
                 self._world.node_of(node),
                 self._limit,
@@ -106,6 +113,7 @@ class SimKafkaClient(KafkaClient):
             raise KafkaTimeoutError(f"no answer within {self._limit:g} s") from None
         except KafkaFault as error:
             raise for_code(error.code)(error.message) from None
+        return _encoded(_UNDECODED[name], answer) if name in _UNDECODED else answer
 
     def _perform(self, ask: Callable[[Any, Any, int], Any], request: Any, node: int) -> Any:
         if not self._world.answers(node):
@@ -315,6 +323,30 @@ async def _no_starts(*_: Any, **__: Any) -> dict[int, Any]:
 def patches() -> list[tuple[Any, str, Any]]:
     """The parts of the operator's edge that are replaced."""
     return [(loops, "KafkaExecutor", SimKafkaExecutor), (starts, "look", _no_starts)]
+
+
+# What the operator decodes itself, only if it changed.
+_UNDECODED: Mapping[str, Any] = {
+    "DescribeTopicPartitionsRequest": DescribeTopicPartitionsResponse,
+    "DescribeLogDirsRequest": DescribeLogDirsResponse,
+    "DescribeConfigsRequest": DescribeConfigsResponse,
+}
+
+
+def _encoded(kind: Any, answer: Answer) -> RawAnswer:
+    """A response as Kafka sends it."""
+    return RawAnswer(kind[kind.max_version], bytes(_message(kind, answer, kind.max_version).encode()))
+
+
+def _message(kind: Any, answer: Answer, version: int) -> Any:
+    values = {}
+    for field in kind._struct._fields:
+        if hasattr(answer, field.name):
+            value = getattr(answer, field.name)
+            if field.is_struct_array():
+                value = [_message(getattr(kind, field.type_str), each, version) for each in value]
+            values[field.name] = value
+    return kind(version=version, **values)
 
 
 # --- Kafka's messages -------------------------------------------------------------------------------------------------
