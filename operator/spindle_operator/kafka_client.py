@@ -216,18 +216,20 @@ class KafkaClient(Connection):
 
     def _partitions(self, node: int) -> tuple[Partition, ...]:
         moving = self._reassignments(node)
-        found: list[Partition] = []
-        after, replicas = None, 0
+        pages: list[tuple[Partition, ...]] = []
+        after, count, replicas = None, 0, 0
         while True:
             page = self._page(node, after)
-            found.extend(page.partitions)
+            pages.append(page.partitions)
+            count += len(page.partitions)
             replicas += page.replicas
-            if len(found) > _MOST_PARTITIONS or replicas > _MOST_REPLICAS:
+            if count > _MOST_PARTITIONS or replicas > _MOST_REPLICAS:
                 raise TooMuchError(
                     f"it has more than {_MOST_PARTITIONS} partitions, or {_MOST_REPLICAS} replicas of them: too many to manage"
                 )
             if page.after is None:
-                return tuple(with_reassignments(found, moving))
+                found = self._memo.join("partitions", pages)
+                return tuple(with_reassignments(found, moving)) if moving else found
             if after is not None and page.after <= after:
                 raise TooMuchError("its pages of partitions repeat endlessly")
             after = page.after

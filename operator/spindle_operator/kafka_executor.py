@@ -45,6 +45,7 @@ class KafkaExecutor:
         self._link: KafkaClient | None = None
         self._identity = ""
         self._memo = AnswerMemo()
+        self._before = KafkaView()
         self._said = ""
         # Whether Kafka reported that no agent has ACLs. Only this process grants them, and only if there are agents.
         self._no_agents = False
@@ -82,6 +83,8 @@ class KafkaExecutor:
             )
             if ask_agents:
                 self._no_agents = view.agents == {}
+            view.share_index(self._before)
+            self._before = view
         except _GONE as error:
             metrics.kafka_failed(self._cluster, error)
             await self.close()

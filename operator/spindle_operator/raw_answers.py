@@ -6,10 +6,11 @@ because little time has passed.
 """
 
 import struct
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 from kafka.errors import KafkaProtocolError
@@ -116,3 +117,15 @@ class AnswerMemo:
             known = _Known(digest, *read(answer, None if known is None else known.aid))
         self._now[question] = known
         return known.value  # type: ignore[no-any-return]
+
+    def join(self, question: Hashable, parts: Sequence[Sequence[_T]]) -> tuple[_T, ...]:
+        """Values of several responses as one: the same object as in the last observation if each of them is."""
+        known = self._before.get(question)
+        if known is None or not _are_same(known.aid, parts):
+            known = _Known(b"", tuple(chain.from_iterable(parts)), parts)
+        self._now[question] = known
+        return known.value  # type: ignore[no-any-return]
+
+
+def _are_same(before: Sequence[object], now: Sequence[object]) -> bool:
+    return len(before) == len(now) and all(one is other for one, other in zip(before, now, strict=True))

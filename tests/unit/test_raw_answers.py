@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kafka.errors import ClusterAuthorizationFailedError, KafkaError, KafkaProtocolError
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
+from spindle.model.view import KafkaView, Partition
 from spindle_operator.answers import read_log_dirs
 from spindle_operator.log_dir_layout import find_layout, read_with_layout
 from spindle_operator.raw_answers import AnswerMemo, RawAnswer, undecoded
@@ -125,6 +126,36 @@ def test_the_same_bytes_are_the_same_object_for_as_long_as_they_are_asked_for() 
     memo.turn()
     memo.turn()
     assert memo.read("q", answer, read_with_layout) is not first
+
+
+def test_joined_values_are_the_same_object_while_all_their_parts_are() -> None:
+    memo, first, second = AnswerMemo(), (1, 2), (3,)
+    memo.turn()
+    whole = memo.join("q", [first, second])
+    assert whole == (1, 2, 3)
+    memo.turn()
+    assert memo.join("q", [first, second]) is whole
+    memo.turn()
+    other = memo.join("q", [first, tuple(range(3, 4))])
+    assert other == whole
+    assert other is not whole
+    memo.turn()
+    assert memo.join("q", [first]) == first
+
+
+def test_a_view_of_the_very_same_partitions_has_the_index_of_the_former() -> None:
+    partitions = (Partition("t", 0, 1, (1,), (1,)),)
+    before, after, other = (
+        KafkaView(partitions=partitions),
+        KafkaView(partitions=partitions),
+        KafkaView(partitions=()),
+    )
+    index = before.partition_index
+    after.share_index(before)
+    other.share_index(before)
+    assert after.partition_index is index
+    assert other.partition_index is not index
+    assert other.partition_index.assigned == {}
 
 
 def test_the_same_bytes_in_another_version_are_read_again() -> None:

@@ -29,9 +29,6 @@ def with_reassignments(
     partitions: Iterable[Partition], moving: Mapping[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]]
 ) -> Iterator[Partition]:
     """Partitions that were read without their reassignments: key → replicas that are added, replicas that are removed."""
-    if not moving:
-        yield from partitions
-        return
     for each in partitions:
         adding, removing = moving.get((each.topic, each.index), ((), ()))
         yield replace(each, adding=adding, removing=removing) if adding or removing else each

@@ -253,6 +253,11 @@ class KafkaView:
         """The partitions, indexed once for all who ask; empty if they are unknown."""
         return PartitionIndex(self.partitions or ())
 
+    def share_index(self, before: "KafkaView") -> None:
+        """Take the index of a former view, if it has the very same partitions: what was computed of them stays right."""
+        if self.partitions is not None and self.partitions is before.partitions:
+            vars(self)["partition_index"] = before.partition_index
+
     def with_brokers(self, brokers: Mapping[int, Broker]) -> "KafkaView":
         """The same view with other brokers; it shares the index of the partitions."""
         changed = replace(self, brokers=brokers)
