@@ -40,6 +40,7 @@ mutants: setup ## disable each safety check in turn and show which tests fail (L
 
 bench: setup ## benchmarks: passes, observations of large clusters, planner, moves, forecast, scrub, slow disks, rebalance job (HISTORY=x.parquet: run the job on that history)
 	@$(PYTHON_IN_VENV) -m bench.passes
+	@$(PYTHON_IN_VENV) -m bench.fleet.passes
 	@$(PYTHON_IN_VENV) -m bench.fleet.look
 	@$(PYTHON_IN_VENV) -m bench.fleet.look --growing
 	@$(PYTHON_IN_VENV) -m bench.planner

@@ -1,1 +1,1 @@
-"""A Kafka of many brokers on one machine: brokers that only answer what the operator asks, on loopback."""
+"""Large clusters on one machine: passes over a converged world of the model, and observations of brokers on loopback that only answer questions."""

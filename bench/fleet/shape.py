@@ -48,10 +48,14 @@ class Shape:
         return uuid.UUID(int=topic + 1)
 
     def replicas(self, topic: int, partition: int) -> list[int]:
-        """Brokers of a partition, one in each rack where there are as many brokers in each."""
-        first = topic * _OF_TOPIC + partition
-        step = 1 + 3 * (first // self.brokers % max(1, self.brokers // 3 - 1))
-        return [(first + copy * step) % self.brokers for copy in range(_COPIES)]
+        """Brokers of a partition, one in each rack: broker ``i`` is in rack ``i % 3``."""
+        number = topic * _OF_TOPIC + partition
+        racks = [range(rack, self.brokers, _COPIES) for rack in range(_COPIES)]
+        chosen = [
+            rack[(number + shift * (number // len(rack))) % len(rack)] for shift, rack in enumerate(racks)
+        ]
+        first = number % _COPIES
+        return chosen[first:] + chosen[:first]
 
     def held(self, broker: int) -> list[dict[int, list[int]]]:
         """By disk: topic → partitions."""
