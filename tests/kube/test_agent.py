@@ -223,6 +223,19 @@ def agent_managed_fields(agent: Agent) -> list[dict[str, Any]]:
     return list(json.loads(got)["metadata"]["managedFields"])
 
 
+def test_an_agent_gets_the_brokers_of_its_node_alone(agent: Agent) -> None:
+    """The agent's own requests: with a thousand nodes it would otherwise get what happens on all of them."""
+    agent.make_broker()
+    agent.make_broker("demo-broker-1", node="elsewhere")
+    selected = agent.server.kubectl(
+        "-n", agent.namespace, "get", "kafkabrokers", f"--field-selector=spec.node={NODE}", "-o", "name"
+    )
+    assert selected.split() == ["kafkabroker.spindle.dev/demo-broker-0"]
+    agent.start()
+    agent.until("a status", lambda: len(agent.verdicts()) == 2)
+    assert "cannot select KafkaBrokers by node" not in agent.log
+
+
 def test_a_dead_disk_is_in_the_status(agent: Agent) -> None:
     agent.make_broker()
     agent.start()

@@ -64,13 +64,15 @@ class SimKube(kubes.Kube):
             raise ApiError(error.status, error.reason, error.message) from None
         return answer
 
-    async def watch_brokers(self, namespace: str, version: str) -> AsyncIterator[Json]:
+    async def watch_brokers(self, namespace: str, version: str, node: str = "") -> AsyncIterator[Json]:
         queue: list[tuple[str, Json]] = []
         news = asyncio.Event()
         world, began = self._world, Clock.monotonic()
 
         def changed(event: str, kind: str, obj: Json) -> None:
             if kind == "KafkaBroker" and self._process.alive:
+                # For a watch that selects, an object that is not selected any more is deleted.
+                event = event if not node or obj["spec"].get("node") == node else "DELETED"
                 world.kernel.call_later(0.02 + 0.1 * world.kernel.rng.random(), lambda: deliver(event, obj))
 
         def deliver(event: str, obj: Json) -> None:
@@ -86,7 +88,9 @@ class SimKube(kubes.Kube):
                 for o in world.api.all("KafkaBroker")
                 if int(o["metadata"]["resourceVersion"]) > int(version)
             ]
-            queue.extend(("MODIFIED", obj) for obj in missed)
+            queue.extend(
+                ("MODIFIED" if node in ("", o["spec"].get("node")) else "DELETED", o) for o in missed
+            )
             while Clock.monotonic() - began < 290:
                 while queue:
                     if not world.net.linked(self._node, "api") or world.api.away:

@@ -182,7 +182,9 @@ class Api:
         items = [
             held[key]
             for key in sorted(held)
-            if (namespace in (None, key[0])) and _matches(held[key], selector)
+            if (namespace in (None, key[0]))
+            and _matches(held[key], selector)
+            and _selected(held[key], request)
         ]
         limit, start = int(request.query.get("limit", 0)), int(request.query.get("continue", 0) or 0)
         meta: Json = {"resourceVersion": str(self._serial)}
@@ -399,6 +401,12 @@ def _guard(live: Json, body: Json) -> None:
         )
     if wanted.get("uid") not in (None, live["metadata"]["uid"]):
         raise Refused(422, "Invalid", "metadata.uid: Invalid value: field is immutable", ("metadata.uid",))
+
+
+def _selected(obj: Json, request: Request) -> bool:
+    """Whether an object is among those of the field selector: the only one that the definitions allow is by node."""
+    node = request.query.get("fieldSelector", "").removeprefix("spec.node=")
+    return not node or obj["spec"].get("node") == node
 
 
 def _matches(obj: Json, selector: str | None) -> bool:

@@ -37,6 +37,7 @@ class FakeApi:
         self.away = 0
         self.refuse_status = 0
         self.lists = 0
+        self.selectable = True
         self._watchers: list[asyncio.Queue[Json]] = []
         self._events: list[tuple[int, Json]] = []
 
@@ -96,10 +97,15 @@ class FakeApi:
         return response
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
+        node = request.query.get("fieldSelector", "").removeprefix("spec.node=")
+        if node and not self.selectable:
+            return web.json_response(
+                {"reason": "BadRequest", "message": "field label not supported: spec.node"}, status=400
+            )
         if "watch" in request.query:
-            return await self._watch(request)
+            return await self._watch(request, node)
         self.lists += 1
-        items = list(self.objects.values())
+        items = [obj for obj in self.objects.values() if node in ("", obj["spec"]["node"])]
         half = len(items) // 2
         if "continue" in request.query:
             page, meta = items[half:], {"resourceVersion": str(self.version)}
@@ -109,7 +115,7 @@ class FakeApi:
             page, meta = items, {"resourceVersion": str(self.version)}
         return web.json_response({"items": page, "metadata": meta})
 
-    async def _watch(self, request: web.Request) -> web.StreamResponse:
+    async def _watch(self, request: web.Request, node: str) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         queue: asyncio.Queue[Json] = asyncio.Queue()
@@ -120,6 +126,8 @@ class FakeApi:
         try:
             while not self.away:
                 event = await queue.get()
+                if event["type"] != "ERROR" and node not in ("", event["object"]["spec"]["node"]):
+                    event = {**event, "type": "DELETED"}
                 await response.write(json.dumps(event).encode() + b"\n")
                 if event["type"] == "ERROR":
                     break

@@ -52,7 +52,11 @@ async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 # --- the watch
 
 
-async def test_only_this_nodes_brokers_are_kept_and_kept_up_to_date(api: FakeApi, tmp_path: Path) -> None:
+@pytest.mark.parametrize("selectable", [True, False])
+async def test_only_this_nodes_brokers_are_kept_and_kept_up_to_date(
+    api: FakeApi, tmp_path: Path, *, selectable: bool
+) -> None:
+    api.selectable = selectable
     for index, node in enumerate(("here", "there", "here", "")):
         api.put(broker(f"b{index}", node))
     changes: list[int] = []

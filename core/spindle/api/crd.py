@@ -49,6 +49,7 @@ class CustomResource:
 
     Attributes:
         made_by_users: whether users apply objects of this kind, and tools then wait until they are in effect.
+        selectable: fields by which clients can select objects in lists and watches, as JSON paths. Kubernetes 1.30 ignores them.
     """
 
     model: type[ApiModel]
@@ -56,6 +57,7 @@ class CustomResource:
     short: str
     columns: tuple[Column, ...]
     made_by_users: bool = True
+    selectable: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -116,6 +118,7 @@ KINDS: Final = (
             Column("Message", ".status.message", description="Why it is so.", wide=True),
         ),
         made_by_users=False,
+        selectable=(".spec.node",),  # agents watch the KafkaBrokers of their own node
     ),
     CustomResource(
         KafkaRebalance,
@@ -179,6 +182,11 @@ def crd(kind: CustomResource) -> dict[str, Any]:
                     "storage": True,
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [_column(column) for column in kind.columns],
+                    **(
+                        {"selectableFields": [{"jsonPath": path} for path in kind.selectable]}
+                        if kind.selectable
+                        else {}
+                    ),
                     "schema": {"openAPIV3Schema": _object_schema(kind)},
                 }
             ],
