@@ -11,7 +11,6 @@ from spindle.model.bounds import BY_LABEL, DiskBounds, disk_bounds
 from spindle.model.levels import LevelVerdict, decide_level
 from spindle.model.state import ClusterState
 from spindle.model.times import seconds, stamp
-from spindle.moves.ceilings import thresholds_of
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def find_disk_usage(state: ClusterState, slot: BrokerDisk) -> DiskUsage | None:
         return None
     capacity, in_use = size
     used = in_use + _given_up(state, slot)
-    levels_of = disk_bounds(capacity, thresholds_of(state, slot.broker), state.spec.disks.last_resort_actions)
+    levels_of = disk_bounds(capacity, state.thresholds_of(slot.broker), state.spec.disks.last_resort_actions)
     recorded, before = slot.before.get("usage") or {}, recorded_level(slot)
     # The forecast of an agent that does not report is stale.
     cordon_in = _cordon_in(state, slot) if slot.watched else None

@@ -413,18 +413,3 @@ def still_cordoned(inventory: DiskInventory) -> frozenset[int]:
         for slot in inventory.slots
         if slot.broker in inventory.scaling_in and slot.online and (str(slot.broker), slot.path) in found
     )
-
-
-def merge_requests(first: MoveRequests, second: MoveRequests) -> MoveRequests:
-    """Merge two requests; the moves of the first come first."""
-    return replace(
-        first,
-        moves=(*first.moves, *second.moves),
-        shrinks=(*first.shrinks, *second.shrinks),
-        lost=frozenset({*first.lost, *second.lost}),
-        settings={**first.settings, **second.settings},
-        closed=frozenset({*first.closed, *second.closed}),
-        bad=first.bad | second.bad,
-        withdrawn=frozenset({*first.withdrawn, *second.withdrawn}),
-        leaders={**first.leaders, **second.leaders},
-    )

@@ -5,9 +5,9 @@ from typing import Final
 from spindle.api.enums import DiskState
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.evacuation.rack_spread import restore_rack_spread
-from spindle.evacuation.requests import bad_dirs, closed_dirs, merge_requests, offline_brokers
+from spindle.evacuation.requests import bad_dirs, closed_dirs, offline_brokers
 from spindle.moves.journal import EVACUATE, RESTORE
-from spindle.moves.requests import MoveRequests
+from spindle.moves.requests import MoveRequests, merge_requests
 
 _HEALS: Final = frozenset({EVACUATE, RESTORE})
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from spindle.api import names
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.api.reported_text import clipped_report
+from spindle.api.thresholds import Thresholds
 from spindle.model import objects
 from spindle.model.cluster_identity import IdentityError, NodeIdentity, parse_identity
 from spindle.model.dir_list import DirList
@@ -144,6 +145,11 @@ class ClusterState:
         """The pool of a KafkaBroker, from the present or the last spec; None if unknown."""
         name = (broker.get("spec") or {}).get("pool", "")
         return self.pools.get(name) or self.former.get(name)
+
+    def thresholds_of(self, broker_id: int) -> Thresholds:
+        """Thresholds of a broker's disks: its pool's own, else the cluster's."""
+        pool = self.pool_of(self.brokers[broker_id])
+        return (pool.disks.thresholds if pool is not None else None) or self.spec.disks.thresholds
 
     @cached_property
     def pools(self) -> Mapping[str, BrokerPool]:

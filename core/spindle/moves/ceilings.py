@@ -1,14 +1,8 @@
 """How full a log dir may get by moves: the thresholds of its pool."""
 
-from spindle.api.thresholds import Thresholds, UsageLevel
+from spindle.api.thresholds import UsageLevel
 from spindle.model.bounds import disk_bounds
 from spindle.model.state import ClusterState
-
-
-def thresholds_of(state: ClusterState, broker: int) -> Thresholds:
-    """Thresholds of a broker's disks: its pool's own, else the cluster's."""
-    pool = state.pool_of(state.brokers[broker])
-    return (pool.disks.thresholds if pool is not None else None) or state.spec.disks.thresholds
 
 
 def ceilings(state: ClusterState) -> dict[tuple[int, str], float]:
@@ -18,7 +12,7 @@ def ceilings(state: ClusterState) -> dict[tuple[int, str], float]:
     for broker_id, broker in (state.kafka.brokers or {}).items():
         if broker_id not in state.brokers:
             continue
-        marks = thresholds_of(state, broker_id)
+        marks = state.thresholds_of(broker_id)
         for log_dir in broker.log_dirs or ():
             if log_dir.total_bytes and (
                 marks.free.reject_moves is not None or marks.reject_moves / 100 != usual

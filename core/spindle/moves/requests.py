@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spindle.moves.journal import DroppedReplica, Move, SettingKey
 from spindle.moves.kafka_index import PartitionKey
@@ -38,3 +38,18 @@ class MoveRequests:
     leads: Leads = field(default_factory=dict)
     withdrawn: AbstractSet[PartitionKey] = frozenset()
     leaders: Mapping[PartitionKey, int] = field(default_factory=dict)
+
+
+def merge_requests(first: MoveRequests, second: MoveRequests) -> MoveRequests:
+    """Merge two requests; the moves of the first come first."""
+    return replace(
+        first,
+        moves=(*first.moves, *second.moves),
+        shrinks=(*first.shrinks, *second.shrinks),
+        lost=frozenset({*first.lost, *second.lost}),
+        settings={**first.settings, **second.settings},
+        closed=frozenset({*first.closed, *second.closed}),
+        bad=first.bad | second.bad,
+        withdrawn=frozenset({*first.withdrawn, *second.withdrawn}),
+        leaders={**first.leaders, **second.leaders},
+    )

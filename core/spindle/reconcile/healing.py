@@ -16,11 +16,7 @@ from spindle.disks.remedy import Remedy
 from spindle.evacuation.data_loss import find_losses, reconcile_losses
 from spindle.evacuation.disk_replacement import backfill_new_disks
 from spindle.evacuation.leadership_moves import reconcile_leadership
-from spindle.evacuation.requests import (
-    bad_dirs,
-    closed_dirs,
-    merge_requests,
-)
+from spindle.evacuation.requests import bad_dirs, closed_dirs
 from spindle.model import disk_facts, objects
 from spindle.model.actions import ElectUnclean, Reassign
 from spindle.model.plan_builder import PlanBuilder
@@ -31,7 +27,7 @@ from spindle.model.view import Partition
 from spindle.model.waiting import Waiting, counted, some
 from spindle.moves.journal import DROP_FOR_SPACE, DroppedReplica, Journal, Move
 from spindle.moves.missing_replicas import taken_over
-from spindle.moves.requests import MoveRequests
+from spindle.moves.requests import MoveRequests, merge_requests
 from spindle.rollout.stalled_rollout import CHANGES
 from spindle.scaling.scale_in import find_scaling_in
 from spindle.storage.remove_disks import find_leaving

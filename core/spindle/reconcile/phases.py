@@ -27,7 +27,7 @@ from spindle.evacuation.fenced_broker import reconcile_fenced_brokers
 from spindle.evacuation.fencing import brokers_without_disks, reconcile_fences, reconcile_starts
 from spindle.evacuation.leadership_moves import still_leads
 from spindle.evacuation.node_loss import reconcile_node_loss
-from spindle.evacuation.requests import merge_requests, reconcile_evacuation, still_cordoned
+from spindle.evacuation.requests import reconcile_evacuation, still_cordoned
 from spindle.evacuation.restore_rack_spread import reconcile_rack_spread
 from spindle.listeners.services import reconcile_services
 from spindle.model.actions import Action, ElectUnclean, Reassign
@@ -41,7 +41,7 @@ from spindle.moves.carry_out import carry_out, load_journal, reconcile_moves
 from spindle.moves.journal import Journal
 from spindle.moves.missing_replicas import meant
 from spindle.moves.outcome import StepResult
-from spindle.moves.requests import MoveRequests
+from spindle.moves.requests import MoveRequests, merge_requests
 from spindle.proposals.rebalance_job import reconcile_job
 from spindle.proposals.reconciler import ProposalResult, reconcile_proposals
 from spindle.reconcile.accepted_spec import (

@@ -22,7 +22,6 @@ from spindle.model.plan_builder import PlanBuilder
 from spindle.model.unavailable import unavailable
 from spindle.model.view import CORDON_LEVEL
 from spindle.model.waiting import Waiting, counted, some
-from spindle.moves.ceilings import thresholds_of
 from spindle.moves.journal import DROP_FOR_SPACE, DroppedReplica, SettingKey
 from spindle.moves.requests import MoveRequests
 from spindle.thresholds import last_resort_actions
@@ -83,7 +82,7 @@ def _hand_over(inventory: DiskInventory, records: BrokerRecords) -> None:
     for broker_id, broker in inventory.state.brokers.items():
         marks = {
             key: value
-            for key, value in thresholds_of(inventory.state, broker_id).to_dict().items()
+            for key, value in inventory.state.thresholds_of(broker_id).to_dict().items()
             if value != {}
         }
         if broker["spec"].get("thresholds") != marks:
