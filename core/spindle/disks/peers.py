@@ -6,6 +6,8 @@ reads and writes, the hour of the day, and load that all disks share. Times are 
 removed by Little's law, so that a busy disk does not count as slow. A slowdown that all disks of a broker share is not a
 disk's fault and is removed too. A disk is also compared with its own better hours, because kinds are distinguished by class and size, and
 some models are slower than others.
+
+The rebalance job judges by this. An agent compares the disks of its own node only, see `spindle.disks.signals.compare`.
 """
 
 from collections.abc import Iterator

@@ -129,7 +129,7 @@ class Signals:
 
 
 def compare(mean_ms: Mapping[str, float | None], slow: Collection[str] = ()) -> dict[str, Latency]:
-    """Compare each device with its peers.
+    """Compare each device with its peers on the node; the rebalance job compares disks of all nodes, see `spindle.disks.peers`.
 
     Args:
         mean_ms: device → mean milliseconds per request in the last interval; None while there were no requests.
