@@ -120,10 +120,7 @@ class Kube:
 
     def config_map(self, name: str) -> Json:
         """One ConfigMap."""
-        call = self._core.read_namespaced_config_map
-        answer = self.ask(f"ConfigMap {name}", call, name, self.namespace, _preload_content=False)
-        found: Json = json.loads(answer.data)
-        return found
+        return self._raw(f"ConfigMap {name}", self._core.read_namespaced_config_map, name, self.namespace)
 
     def rebalances(self, cluster: str | None = None) -> list[KafkaRebalance]:
         """Proposals, the oldest first.
@@ -154,10 +151,7 @@ class Kube:
 
     def cron_job(self, name: str) -> Json:
         """One CronJob."""
-        call = self._batch.read_namespaced_cron_job
-        answer = self.ask(f"CronJob {name}", call, name, self.namespace, _preload_content=False)
-        found: Json = json.loads(answer.data)
-        return found
+        return self._raw(f"CronJob {name}", self._batch.read_namespaced_cron_job, name, self.namespace)
 
     def create_job(self, manifest: Json) -> None:
         """Create a Job."""
@@ -168,15 +162,11 @@ class Kube:
     def pods(self, selector: str) -> list[Json]:
         """The namespace's pods with these labels."""
         call = self._core.list_namespaced_pod
-        answer = self.ask("pods", call, self.namespace, label_selector=selector, _preload_content=False)
-        return list(json.loads(answer.data)["items"])
+        return list(self._raw("pods", call, self.namespace, label_selector=selector)["items"])
 
     def pod(self, name: str) -> Json:
         """One pod."""
-        call = self._core.read_namespaced_pod
-        answer = self.ask(f"pod {name}", call, name, self.namespace, _preload_content=False)
-        found: Json = json.loads(answer.data)
-        return found
+        return self._raw(f"pod {name}", self._core.read_namespaced_pod, name, self.namespace)
 
     def create_pod(self, manifest: Json) -> None:
         """Create a pod."""
@@ -225,6 +215,11 @@ class Kube:
     def _get(self, plural: str, name: str, what: str) -> Json:
         call = self._custom.get_namespaced_custom_object
         found: Json = self.ask(what, call, names.GROUP, names.VERSION, self.namespace, plural, name)
+        return found
+
+    def _raw(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Json:
+        """An object as the API server sends it, which the client's own classes would change."""
+        found: Json = json.loads(self.ask(what, call, *args, _preload_content=False, **kwargs).data)
         return found
 
     def ask(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Any:

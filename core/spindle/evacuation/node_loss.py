@@ -13,7 +13,6 @@ from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.disk_states import stands_empty
 from spindle.evacuation.disk_replacement import retire
 from spindle.model import disk_facts, objects
-from spindle.model.actions import Delete
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import release
 from spindle.model.cluster_identity import NodeIdentity
@@ -60,17 +59,8 @@ def _ready(
 
 def _delete_pod(builder: PlanBuilder, pod: SnapshotObject, node: str) -> None:
     """Delete the pod; Kubernetes removes the pods of a node that is gone once they are deleted."""
-    if not objects.deleting(pod):
-        builder.do(
-            Delete(
-                kind="Pod",
-                name=objects.name(pod),
-                uid=objects.uid(pod),
-                grace_seconds=_GRACE,
-                reason="NodeLost",
-                message=f"Deleted pod {objects.name(pod)}: node {node} is permanently lost.",
-            )
-        )
+    message = f"Deleted pod {objects.name(pod)}: node {node} is permanently lost."
+    builder.delete("Pod", pod, "NodeLost", message, grace_seconds=_GRACE)
 
 
 def _move_out(

@@ -15,7 +15,7 @@ from spindle.listeners.broker_listener import BrokerListener
 from spindle.listeners.external_types import EXTERNAL_TYPES, port_of
 from spindle.manifests.services import broker_listener_service, listener_service
 from spindle.model import objects
-from spindle.model.actions import Delete, Patch
+from spindle.model.actions import Patch
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
@@ -148,13 +148,5 @@ def _unknown(state: ClusterState, listener: Listener, broker_id: int) -> Waiting
 
 
 def _remove(builder: PlanBuilder, service: SnapshotObject) -> None:
-    if not objects.deleting(service):
-        builder.do(
-            Delete(
-                kind="Service",
-                name=objects.name(service),
-                uid=objects.uid(service),
-                reason="ListenerRemoved",
-                message=f"Deleting Service {objects.name(service)}: no listener needs it any more.",
-            )
-        )
+    message = f"Deleting Service {objects.name(service)}: no listener needs it any more."
+    builder.delete("Service", service, "ListenerRemoved", message)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.api.broker import USER_FIELDS, KafkaBrokerSpec
-from spindle.model.metadata import labels, owner_reference
+from spindle.model.metadata import owned_metadata
 
 _EVERYWHERE: Final = ("cluster", "id", "pool", "disks")  # in every KafkaBroker
 # The other fields of a KafkaBroker's spec that the operator owns.
@@ -40,11 +40,14 @@ def kafka_broker(
         "apiVersion": names.API_VERSION,
         "kind": "KafkaBroker",
         "metadata": {
-            "name": names.broker_name(name, broker_id),
-            "namespace": cluster["metadata"]["namespace"],
-            "labels": labels(name, role=names.ROLE_BROKER, node_id=broker_id, pool=pool),
+            **owned_metadata(
+                cluster,
+                names.broker_name(name, broker_id),
+                role=names.ROLE_BROKER,
+                node_id=broker_id,
+                pool=pool,
+            ),
             "finalizers": [names.FINALIZER],
-            "ownerReferences": [owner_reference(cluster)],
         },
         "spec": {
             "cluster": name,

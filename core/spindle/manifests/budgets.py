@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle.api import names
-from spindle.model.metadata import labels, owner_reference
+from spindle.model.metadata import owned_metadata
 
 
 def budget(cluster: Mapping[str, Any], name: str, role: str, min_available: int) -> dict[str, Any]:
@@ -26,12 +26,7 @@ def budget(cluster: Mapping[str, Any], name: str, role: str, min_available: int)
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {
-            "name": name,
-            "namespace": cluster["metadata"]["namespace"],
-            "labels": labels(owner, role=role),
-            "ownerReferences": [owner_reference(cluster)],
-        },
+        "metadata": owned_metadata(cluster, name, role=role),
         "spec": {
             "minAvailable": least,
             "selector": {"matchLabels": {names.LABEL_CLUSTER: owner, names.LABEL_BUDGET: name}},

@@ -12,7 +12,7 @@ from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.common import ResourceRequirements
 from spindle.api.engine import Engine, Rollup
 from spindle.api.policy import Rebalance
-from spindle.model.metadata import labels, owner_reference
+from spindle.model.metadata import labels, owned_metadata
 
 _NEVER: Final = "0 0 1 1 *"  # a CronJob needs a schedule, even if it is always suspended
 _START_WITHIN: Final = 600  # seconds after its scheduled time within which a missed run is started
@@ -184,17 +184,9 @@ _RBAC: Final = "rbac.authorization.k8s.io/v1"
 
 
 def _object(cluster: Mapping[str, Any], version: str, kind: str) -> dict[str, Any]:
-    meta = cluster["metadata"]
-    return {
-        "apiVersion": version,
-        "kind": kind,
-        "metadata": {
-            "name": names.rebalance_job(meta["name"]),
-            "namespace": meta["namespace"],
-            "labels": _labels(cluster),
-            "ownerReferences": [owner_reference(cluster)],
-        },
-    }
+    name = names.rebalance_job(cluster["metadata"]["name"])
+    metadata = owned_metadata(cluster, name, role=names.ROLE_REBALANCE)
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}
 
 
 def _labels(cluster: Mapping[str, Any]) -> dict[str, str]:

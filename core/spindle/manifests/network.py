@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spindle.api import names
-from spindle.model.metadata import labels, owner_reference
+from spindle.model.metadata import owned_metadata
 
 PolicyRule = dict[str, Any]
 
@@ -62,12 +62,7 @@ def _policy(cluster: Mapping[str, Any], name: str, role: str, ingress: list[Poli
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {
-            "name": name,
-            "namespace": cluster["metadata"]["namespace"],
-            "labels": labels(owner, role=role),
-            "ownerReferences": [owner_reference(cluster)],
-        },
+        "metadata": owned_metadata(cluster, name, role=role),
         "spec": {
             "podSelector": {"matchLabels": {names.LABEL_CLUSTER: owner, names.LABEL_ROLE: role}},
             "policyTypes": ["Ingress"],

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle.api import names
-from spindle.model.metadata import labels, owner_reference
+from spindle.model.metadata import labels, owned_metadata
 
 
 def secret_metadata(cluster: Mapping[str, Any], name: str, *, node_id: int | None = None) -> dict[str, Any]:
@@ -15,15 +15,10 @@ def secret_metadata(cluster: Mapping[str, Any], name: str, *, node_id: int | Non
         name: of the Secret.
         node_id: the broker or controller whose certificate it contains; None for the CA and for clients.
     """
-    owner, role = cluster["metadata"]["name"], None
+    role = None
     if node_id is not None:
         role = names.ROLE_CONTROLLER if node_id >= names.FIRST_CONTROLLER_ID else names.ROLE_BROKER
-    return {
-        "name": name,
-        "namespace": cluster["metadata"]["namespace"],
-        "labels": labels(owner, role=role, node_id=node_id),
-        "ownerReferences": [owner_reference(cluster)],
-    }
+    return owned_metadata(cluster, name, role=role, node_id=node_id)
 
 
 def agent_metadata(cluster: Mapping[str, Any], agent_namespace: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.api.listeners import Listener
-from spindle.model.metadata import labels, owner_reference
+from spindle.model.metadata import owned_metadata
 
 
 def services(cluster: Mapping[str, Any], *, metrics: bool = True) -> tuple[dict[str, Any], ...]:
@@ -146,11 +146,6 @@ def _service(
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": name,
-            "namespace": cluster["metadata"]["namespace"],
-            "labels": labels(owner, role=role),
-            "ownerReferences": [owner_reference(cluster)],
-        },
+        "metadata": owned_metadata(cluster, name, role=role),
         "spec": spec,
     }

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.model import objects
-from spindle.model.actions import Delete, Patch
+from spindle.model.actions import Patch
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
@@ -66,15 +66,8 @@ def release(
         )
         return
     kept = f" Volume {bound} is kept." if volume is not None else ""
-    builder.do(
-        Delete(
-            kind="PersistentVolumeClaim",
-            name=objects.name(there),
-            uid=objects.uid(there),
-            reason="ClaimDeleted",
-            message=f"Deleted claim {objects.name(there)}: {why}.{kept}",
-        )
-    )
+    message = f"Deleted claim {objects.name(there)}: {why}.{kept}"
+    builder.delete("PersistentVolumeClaim", there, "ClaimDeleted", message)
 
 
 def _retained(volume: SnapshotObject) -> bool:

@@ -1,4 +1,4 @@
-"""Labels and owner reference of objects that belong to a KafkaCluster."""
+"""Metadata of objects that belong to a KafkaCluster."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +30,24 @@ def labels(
     if pool is not None:
         result[names.LABEL_POOL] = pool
     return result
+
+
+def owned_metadata(
+    cluster: Mapping[str, Any],
+    name: str,
+    *,
+    role: str | None = None,
+    node_id: int | None = None,
+    pool: str | None = None,
+) -> dict[str, Any]:
+    """Metadata of an object in a KafkaCluster's namespace that is deleted with it; the other arguments are those of `labels`."""
+    meta = cluster["metadata"]
+    return {
+        "name": name,
+        "namespace": meta["namespace"],
+        "labels": labels(meta["name"], role=role, node_id=node_id, pool=pool),
+        "ownerReferences": [owner_reference(cluster)],
+    }
 
 
 def owner_reference(cluster: Mapping[str, Any]) -> dict[str, Any]:

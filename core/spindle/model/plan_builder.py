@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from spindle.model.actions import Action
+from spindle.model import objects
+from spindle.model.actions import Action, Delete
 from spindle.model.events import Event
 from spindle.model.times import stamp
 from spindle.model.waiting import Waiting
@@ -22,6 +23,24 @@ class PlanBuilder:
     def do(self, *actions: Action) -> None:
         """Add actions, in order."""
         self.actions.extend(actions)
+
+    def delete(
+        self,
+        kind: str,
+        obj: objects.RawObject,
+        reason: str = "",
+        message: str = "",
+        *,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object, unless it is being deleted already."""
+        if not objects.deleting(obj):
+            name, uid = objects.name(obj), objects.uid(obj)
+            self.do(
+                Delete(
+                    kind=kind, name=name, uid=uid, grace_seconds=grace_seconds, reason=reason, message=message
+                )
+            )
 
     def wait(self, *waits: Waiting) -> None:
         """Add waiting entries; a second one with the same key is dropped."""

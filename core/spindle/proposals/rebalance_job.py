@@ -8,7 +8,6 @@ from spindle.api import names
 from spindle.manifests.cronjob import rebalance_objects, report_map
 from spindle.manifests.ensure_applied import ensure_applied
 from spindle.model import objects
-from spindle.model.actions import Delete
 from spindle.model.ownership import OWN
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
@@ -59,8 +58,7 @@ def withdraw_job(state: ClusterState, builder: PlanBuilder) -> bool:
     """Delete the CronJob before the brokers of a deleted KafkaCluster stop. True when there is none left."""
     left = [obj for obj in state.snap.rebalance_objects if obj["kind"] == "CronJob"]
     for job in left:
-        if not objects.deleting(job):
-            builder.do(Delete(kind="CronJob", name=objects.name(job), uid=objects.uid(job)))
+        builder.delete("CronJob", job)
     return not left
 
 

@@ -56,22 +56,14 @@ def _withdraw_proposals(state: ClusterState, builder: PlanBuilder) -> bool:
     ours = [raw for raw in state.snap.rebalances if objects.owned_by(raw, state.cluster)]
     left = [raw for raw in ours if not objects.deleting(raw)]
     for raw in left:
-        builder.do(Delete(kind="KafkaRebalance", name=objects.name(raw), uid=objects.uid(raw)))
+        builder.delete("KafkaRebalance", raw)
     return not left
 
 
 def _stop(builder: PlanBuilder, pods: list[SnapshotObject]) -> None:
     for pod in pods:
-        if not objects.deleting(pod):
-            builder.do(
-                Delete(
-                    kind="Pod",
-                    name=objects.name(pod),
-                    uid=objects.uid(pod),
-                    reason="ClusterDeleted",
-                    message=f"Stopping {objects.name(pod)}: its KafkaCluster is being deleted.",
-                )
-            )
+        message = f"Stopping {objects.name(pod)}: its KafkaCluster is being deleted."
+        builder.delete("Pod", pod, "ClusterDeleted", message)
     builder.wait(
         Waiting(
             "Delete",
@@ -86,8 +78,7 @@ def _stop(builder: PlanBuilder, pods: list[SnapshotObject]) -> None:
 
 def _release(builder: PlanBuilder, broker: SnapshotObject) -> None:
     """Delete a KafkaBroker; its claims carry everything that it records."""
-    if not objects.deleting(broker):
-        builder.do(Delete(kind="KafkaBroker", name=objects.name(broker), uid=objects.uid(broker)))
+    builder.delete("KafkaBroker", broker)
     drop_finalizer(builder, broker)
 
 
@@ -102,16 +93,8 @@ def _delete_data(state: ClusterState, builder: PlanBuilder) -> bool:
         c for c in state.claims.values() if ours and objects.annotation(c, names.ANN_CLUSTER_ID) == ours
     ]
     for claim in claims:
-        if not objects.deleting(claim):
-            builder.do(
-                Delete(
-                    kind="PersistentVolumeClaim",
-                    name=objects.name(claim),
-                    uid=objects.uid(claim),
-                    reason="ClaimDeleted",
-                    message=f"Deleting claim {objects.name(claim)}: spec.deleteClaims is true.",
-                )
-            )
+        message = f"Deleting claim {objects.name(claim)}: spec.deleteClaims is true."
+        builder.delete("PersistentVolumeClaim", claim, "ClaimDeleted", message)
     kept = (names.pools_map(state.name), names.identity_map(state.name))
     records = [record for name in kept if (record := state.config_maps.get(name)) is not None]
     if not claims:

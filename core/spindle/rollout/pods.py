@@ -8,7 +8,7 @@ from spindle.config.broker_placement import is_misplaced
 from spindle.config.inputs import cluster_inputs, controller_inputs, next_inputs
 from spindle.manifests.pods import broker_pod, config_hash, controller_pod, pod_labels, spec_hash
 from spindle.model import maintenance, objects
-from spindle.model.actions import Create, Delete, Patch
+from spindle.model.actions import Create, Patch
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.lost_brokers import node_is_lost
 from spindle.model.node_inputs import ClusterInputs, NodeInputs
@@ -170,17 +170,9 @@ def _reconcile_stopped(
 
 def _clear_away(builder: PlanBuilder, pod: SnapshotObject) -> None:
     """Delete a pod whose containers have ended for good: it only occupies its name."""
-    if not objects.deleting(pod):
-        why = str((pod.get("status") or {}).get("reason") or (pod.get("status") or {}).get("phase"))
-        builder.do(
-            Delete(
-                kind="Pod",
-                name=objects.name(pod),
-                uid=objects.uid(pod),
-                reason="PodEnded",
-                message=f"Pod {objects.name(pod)} had ended ({why}) and is recreated.",
-            )
-        )
+    status = pod.get("status") or {}
+    why = status.get("reason") or status.get("phase")
+    builder.delete("Pod", pod, "PodEnded", f"Pod {objects.name(pod)} had ended ({why}) and is recreated.")
 
 
 def _may_leave_budget(state: ClusterState, pod: SnapshotObject) -> bool:

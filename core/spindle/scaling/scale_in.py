@@ -17,7 +17,7 @@ from spindle.config.broker_settings import put_back_on
 from spindle.disks.disk_inventory import BEGUN, DiskInventory
 from spindle.evacuation.stuck import find_stuck, room_of
 from spindle.model import objects
-from spindle.model.actions import Delete, Patch, UnregisterBroker
+from spindle.model.actions import Patch, UnregisterBroker
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import release
@@ -247,15 +247,7 @@ def _remove(
         message = f"Removed {objects.name(broker)} from the cluster. " + (
             f"Its claims are kept: {kept}." if kept else "Its claims are deleted; their volumes are kept."
         )
-        builder.do(
-            Delete(
-                kind="KafkaBroker",
-                name=objects.name(broker),
-                uid=objects.uid(broker),
-                reason="BrokerRemoved",
-                message=message,
-            )
-        )
+        builder.delete("KafkaBroker", broker, "BrokerRemoved", message)
     elif not claim_annotations(state, broker):
         drop_finalizer(builder, broker)
 

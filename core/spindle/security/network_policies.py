@@ -5,7 +5,6 @@ from spindle.listeners.external_addresses import listener_ports
 from spindle.manifests.ensure_applied import ensure_applied
 from spindle.manifests.network import network_policies, spark_policy
 from spindle.model import objects
-from spindle.model.actions import Delete
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
@@ -25,8 +24,8 @@ def reconcile_policies(state: ClusterState, builder: PlanBuilder) -> None:
     kept = {objects.name(policy) for policy in wanted}
     for name, policy in live.items():
         ours = objects.annotation(policy, names.ANN_APPLIED) is not None
-        if ours and name not in kept and not objects.deleting(policy):
-            builder.do(Delete(kind="NetworkPolicy", name=name, uid=objects.uid(policy)))
+        if ours and name not in kept:
+            builder.delete("NetworkPolicy", policy)
 
 
 def _policies(state: ClusterState) -> tuple[SnapshotObject, ...]:

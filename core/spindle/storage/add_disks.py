@@ -21,7 +21,7 @@ from spindle.brokers.volume_room import DiskWant, class_of, free_volume, is_stat
 from spindle.disks.broker_disks import BrokerDisk, unbound
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.model import disk_facts, objects
-from spindle.model.actions import Create, Delete, Patch
+from spindle.model.actions import Create, Patch
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import annotate_refusal
@@ -388,8 +388,7 @@ def claim_pod_of(state: ClusterState, slot: BrokerDisk) -> SnapshotObject | None
 
 def end_claim_pod(builder: PlanBuilder, pod: SnapshotObject) -> None:
     """Delete a pod that was created only to get a claim bound."""
-    if not objects.deleting(pod):
-        builder.do(Delete(kind="Pod", name=objects.name(pod), uid=objects.uid(pod)))
+    builder.delete("Pod", pod)
 
 
 def _no_node(inventory: DiskInventory, slot: BrokerDisk) -> Waiting:
