@@ -46,7 +46,7 @@ def _texts() -> frozenset[str]:
     "phrase",
     [
         "slot of …", "a slot", "delete the pod", "FILE, with … in FILE", " without a target for … (the tool", "spindle stop …", "add a broker",
-        "patch kafkabroker … --type merge -p '", "write … as the token", "on record for this disk is ….", "directory id …. ", "delete pod …", "`kubectl delete pod --grace-period=1`",
+        "patch kafkabroker … --type merge -p '", "write … as the token", "kubectl annotate pvc … --overwrite …`", "directory id …. ", "delete pod …", "`kubectl delete pod --grace-period=1`",
         'spec.acceptDataLoss.disks of KafkaBroker …: {"name": "…", "token": "…"}', "full",
     ],
 )  # fmt: skip
