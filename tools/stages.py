@@ -58,7 +58,7 @@ def _python(*args: str) -> tuple[str, ...]:
 
 
 def _pytest(*args: str) -> tuple[str, ...]:
-    return _python("pytest", *args)
+    return _python("pytest", *args, "--durations=12", "--durations-min=5")
 
 
 def _ensure(part: str) -> tuple[str, ...]:
