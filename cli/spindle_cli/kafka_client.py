@@ -44,7 +44,16 @@ class Access:
         return cls(Path(folder), bootstrap) if folder and bootstrap else None
 
     def settings(self) -> dict[str, Any]:
-        """Settings common to all clients of kafka-python."""
+        """Settings common to all clients of kafka-python.
+
+        Raises:
+            ClientError: a file is missing. The client itself would only report, after 30 seconds, that it cannot connect.
+        """
+        missing = [name for name in _FILES.values() if not (self.credentials / name).is_file()]
+        if missing:
+            raise ClientError(
+                f"the folder of {ENV_CREDENTIALS}, {self.credentials}, lacks {', '.join(missing)}"
+            )
         files = {setting: str(self.credentials / name) for setting, name in _FILES.items()}
         return {"bootstrap_servers": self.bootstrap, "security_protocol": "SSL", **files}
 

@@ -42,25 +42,35 @@ def test_partitions_out_of_sync_are_named() -> None:
     assert view.not_in_sync == [1]
 
 
-def test_access_comes_from_the_environment_only_when_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_access_comes_from_the_environment_only_when_it_is_whole(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv(kafka_client.ENV_CREDENTIALS, raising=False)
     monkeypatch.delenv(kafka_client.ENV_BOOTSTRAP, raising=False)
     assert Access.from_environment() is None
-    monkeypatch.setenv(kafka_client.ENV_CREDENTIALS, "/certificates")
+    monkeypatch.setenv(kafka_client.ENV_CREDENTIALS, str(tmp_path))
     assert Access.from_environment() is None
     monkeypatch.setenv(kafka_client.ENV_BOOTSTRAP, "demo:9092")
 
     access = Access.from_environment()
 
-    assert access == Access(Path("/certificates"), "demo:9092")
-    assert access is not None
+    assert access == Access(tmp_path, "demo:9092")
+    for name in ("ca.crt", "tls.crt", "tls.key"):
+        (tmp_path / name).touch()
     assert access.settings() == {
         "bootstrap_servers": "demo:9092",
         "security_protocol": "SSL",
-        "ssl_cafile": "/certificates/ca.crt",
-        "ssl_certfile": "/certificates/tls.crt",
-        "ssl_keyfile": "/certificates/tls.key",
+        "ssl_cafile": f"{tmp_path}/ca.crt",
+        "ssl_certfile": f"{tmp_path}/tls.crt",
+        "ssl_keyfile": f"{tmp_path}/tls.key",
     }
+
+
+def test_a_missing_certificate_is_reported_instead_of_a_connection_that_fails_later(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").touch()
+
+    with pytest.raises(ClientError, match=rf"{tmp_path}, lacks tls.crt, tls.key"):
+        Access(tmp_path, "demo:9092").settings()
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 100, 1000])
