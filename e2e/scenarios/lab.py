@@ -196,6 +196,14 @@ class Lab:
 
         return self.until("the KafkaCluster is ready", ready, seconds)
 
+    def until_available(self, seconds: float = 360) -> float:
+        """Wait until every partition of the KafkaCluster has a leader and enough in-sync replicas; brokers may still restart one by one."""
+        return self.until(
+            "the KafkaCluster is available",
+            lambda: self.condition("Available").get("status") == "True",
+            seconds,
+        )
+
     def until_waiting(self, reason: str, seconds: float = 90) -> dict[str, Any]:
         """Wait until an entry of ``status.waiting`` has this reason; returns the entry."""
         self.until(f"an entry {reason} in status.waiting", lambda: reason in self.waits(), seconds)

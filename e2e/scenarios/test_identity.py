@@ -13,6 +13,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.capability
+@pytest.mark.spends
 def test_a_deleted_cluster_is_found_again_with_its_data(running: Lab, spindle_image: str) -> None:
     lab = running
     write(lab, spindle_image, "kept")
@@ -24,7 +25,8 @@ def test_a_deleted_cluster_is_found_again_with_its_data(running: Lab, spindle_im
     assert not lab.list("kafkabrokers")
     lab.kubectl("delete", "configmap", f"{CLUSTER}-identity")  # only the claims are left
     lab.apply(SHOWN.manifest())
-    lab.until_ready()
+    # Its brokers then restart one by one, each without the placeholder that it started with: test_readoption.py.
+    lab.until_available()
     assert lab.status()["clusterId"] == cluster_id
     assert lab.status()["racks"] == racks
     assert read(lab, spindle_image, "kept") == RECORDS
