@@ -164,8 +164,11 @@ class KafkaClusterStatus(ApiModel):
     disks: DiskTally | None = Field(None, description="Desired and healthy disks of the brokers.")
     waiting: list[WaitingEntry] = Field(
         default_factory=list,
-        description="Every action that Spindle holds back: why, since when, and what unblocks it.",
+        description="Every action that Spindle holds back: why, since when, and what unblocks it. The texts of all but the first 256 are left out.",
         json_schema_extra=atomic(most=1000),
+    )
+    waiting_more: Count | None = Field(
+        None, description="Number of further actions that Spindle holds back, for which waiting has no room."
     )
     taking_down: list[TakingDown] = Field(
         default_factory=list,

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from spindle.model import objects
 from spindle.model.actions import Action, Delete
 from spindle.model.events import Event
 from spindle.model.times import stamp
 from spindle.model.waiting import Waiting
+
+MOST_LISTED: Final = 1000  # entries of status.waiting, as its schema has it
+_WRITTEN_OUT: Final = 256  # of these, with their texts: the status of 1,000 brokers must fit into one object
+_SHORT_MESSAGE: Final = f"Held back. The text is left out, because more than {_WRITTEN_OUT} actions wait."
+_SHORT_WAY: Final = "Resolve the entries before this one; its text follows then."
 
 
 @dataclass
@@ -49,17 +54,26 @@ class PlanBuilder:
                 self._known.add(wait.key)
                 self.waits.append(wait)
 
+    @property
+    def listed(self) -> list[Waiting]:
+        """The entries that the status has room for, those that need attention first."""
+        return sorted(self.waits, key=lambda wait: wait.order)[:MOST_LISTED]
+
     def waiting_status(self, before: Iterable[dict[str, Any]], now: float) -> list[dict[str, Any]]:
-        """``status.waiting``: the entries, each with the time of its first appearance."""
+        """``status.waiting``: the entries, each with the time of its first appearance.
+
+        Texts of late entries are left out. What passes read back, the key and the time (`ClusterState.waited`), is kept. Entries for which there
+        is no room have waited for no time yet: what depends on the time waits longer.
+        """
         since = {(b.get("action"), b.get("object"), b.get("reason")): b.get("since") for b in before}
         return [
             {
                 "action": wait.action,
                 "object": wait.object,
                 "reason": wait.reason,
-                "message": wait.message,
+                "message": wait.message if number < _WRITTEN_OUT else _SHORT_MESSAGE,
                 "since": since.get(wait.key) or stamp(now),
-                "unblockedBy": wait.unblocked_by,
+                "unblockedBy": wait.unblocked_by if number < _WRITTEN_OUT else _SHORT_WAY,
             }
-            for wait in sorted(self.waits, key=lambda wait: wait.order)
+            for number, wait in enumerate(self.listed)
         ]

@@ -135,11 +135,17 @@ class ClusterState:
 
     def waited(self, key: tuple[str, str, str]) -> float:
         """Seconds for which an action has been held back on an object for a reason, by the status."""
-        for entry in self.status.get("waiting") or ():
-            if (entry.get("action"), entry.get("object"), entry.get("reason")) == key:
-                since = seconds(entry.get("since"))
-                return 0.0 if since is None else self.now - since
-        return 0.0
+        since = self._waiting_since.get(key)
+        return 0.0 if since is None else self.now - since
+
+    @cached_property
+    def _waiting_since(self) -> Mapping[tuple[Any, Any, Any], float | None]:
+        """(action, object, reason) → since when, by the status."""
+        entries = self.status.get("waiting") or ()
+        return {
+            (entry.get("action"), entry.get("object"), entry.get("reason")): seconds(entry.get("since"))
+            for entry in reversed(entries)
+        }
 
     def pool_of(self, broker: SnapshotObject) -> BrokerPool | None:
         """The pool of a KafkaBroker, from the present or the last spec; None if unknown."""

@@ -128,7 +128,7 @@ def _untold(builder: PlanBuilder) -> list[Event]:
 
 
 def _events(state: ClusterState, builder: PlanBuilder) -> tuple[Event, ...]:
-    """An event for each waiting entry that is new and not part of every normal start."""
+    """An event for each waiting entry that is new and not part of every normal start; for those that the status has no room for, none in each pass."""
     known = {(w.get("action"), w.get("object"), w.get("reason")) for w in state.status.get("waiting") or ()}
     return tuple(
         Event(
@@ -139,7 +139,7 @@ def _events(state: ClusterState, builder: PlanBuilder) -> tuple[Event, ...]:
             name=state.name,
             uid=objects.uid(state.cluster),
         )
-        for wait in builder.waits
+        for wait in builder.listed
         if not wait.quiet and wait.key not in known
     )
 

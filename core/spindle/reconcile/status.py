@@ -13,7 +13,7 @@ from spindle.model import maintenance, objects
 from spindle.model.bounds import BY_LABEL
 from spindle.model.condition_rows import ConditionRow, as_conditions
 from spindle.model.partition_faults import PartitionFaults, partition_faults
-from spindle.model.plan_builder import PlanBuilder
+from spindle.model.plan_builder import MOST_LISTED, PlanBuilder
 from spindle.model.state import ClusterState
 from spindle.model.waiting import Waiting, counted, some
 from spindle.proposals.rebalance_job import runs_row
@@ -71,8 +71,10 @@ def cluster_status(
         "brokers": brokers,
         "controllers": controllers,
         "disks": disks,
-        "waiting": builder.waiting_status(state.status.get("waiting") or (), state.now)[:256],
+        "waiting": builder.waiting_status(state.status.get("waiting") or (), state.now),
     }
+    if len(builder.waits) > MOST_LISTED:
+        status["waitingMore"] = len(builder.waits) - MOST_LISTED
     if state.spec.listeners:
         status["listeners"] = listener_status(state)
     standing = state.status.get("formerUsers")

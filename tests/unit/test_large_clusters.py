@@ -1,0 +1,73 @@
+"""What grows with the number of brokers and must not grow without bound: the steps of a roll, and the objects that Spindle writes."""
+
+import json
+
+import pytest
+
+from bench.fleet.rolls import roll
+from bench.fleet.shape import Shape
+from spindle.model.plan_builder import MOST_LISTED, PlanBuilder
+from spindle.model.times import stamp
+from spindle.model.waiting import Waiting, some
+from spindle.rollout.rollout_order import at_once
+
+LIMIT = 900_000  # bytes; the API server takes 1.5 MB with everything else in the object
+LONGEST = "t" * 243
+
+
+def waits(count: int, *, quiet: int = 0) -> list[Waiting]:
+    """Waits of pods, with the longest names that Kafka takes for topics."""
+    partitions = [f"{LONGEST}-{index}" for index in range(40)]
+    return [
+        Waiting(
+            "RestartPod",
+            f"Pod/demo-broker-{number:05}",
+            "WouldBeUnderMinIsr",
+            f"Without broker {number}, 40 partitions would have fewer in-sync replicas than min.insync.replicas: {some(partitions)}.",
+            "Bring the other replicas of these partitions back in sync. Spindle continues by itself when brokers that are restarting "
+            "are back in sync.",
+            quiet=number >= count - quiet,
+        )
+        for number in range(count)
+    ]
+
+
+def built(count: int, *, quiet: int = 0) -> PlanBuilder:
+    builder = PlanBuilder()
+    builder.wait(*waits(count, quiet=quiet))
+    return builder
+
+
+@pytest.mark.parametrize(("brokers", "steps"), [(3, 3), (10, 10), (60, 12)])
+def test_a_roll_takes_twelve_steps_at_most_however_large_the_cluster(brokers: int, steps: int) -> None:
+    found = list(roll(Shape(brokers)))
+    assert len(found) == steps
+    gone = [node for step in found for node in step.brokers]
+    assert sorted(gone) == list(range(brokers))
+    assert all(len({node % 3 for node in step.brokers}) == 1 for step in found)
+    assert max(len(step.brokers) for step in found) <= at_once(brokers, None)
+
+
+def test_a_roll_one_by_one_if_asked_for() -> None:
+    assert len(list(roll(Shape(60), 1))) == 60
+
+
+@pytest.mark.parametrize("count", [500, 1000, 20_000])
+def test_the_waits_of_a_large_cluster_fit_into_its_status(count: int) -> None:
+    assert len(json.dumps(built(count).waiting_status([], 0.0))) < LIMIT
+
+
+def test_a_wait_without_a_text_keeps_its_time() -> None:
+    builder = built(500, quiet=100)
+    first = builder.waiting_status([], 0.0)
+    assert first[0]["message"] != first[-1]["message"] == first[256]["message"]
+    assert len({entry["object"] for entry in first}) == 500
+    again = builder.waiting_status(first, 3600.0)
+    assert {entry["since"] for entry in again} == {stamp(0.0)}
+
+
+def test_those_that_need_attention_are_listed_first() -> None:
+    builder = built(2 * MOST_LISTED, quiet=2 * MOST_LISTED - 10)
+    assert not any(wait.quiet for wait in builder.listed[:10])
+    assert all(wait.quiet for wait in builder.listed[10:])
+    assert len(builder.listed) == MOST_LISTED
