@@ -9,7 +9,9 @@ from bench.fleet.shape import Shape
 from spindle.model.plan_builder import MOST_LISTED, PlanBuilder
 from spindle.model.times import stamp
 from spindle.model.waiting import Waiting, some
+from spindle.reconcile import plan
 from spindle.rollout.rollout_order import at_once
+from tests.model.world import World
 
 LIMIT = 900_000  # bytes; the API server takes 1.5 MB with everything else in the object
 LONGEST = "t" * 243
@@ -49,7 +51,7 @@ def test_a_roll_takes_twelve_steps_at_most_however_large_the_cluster(brokers: in
 
 
 def test_a_roll_one_by_one_if_asked_for() -> None:
-    assert len(list(roll(Shape(60), 1))) == 60
+    assert len(list(roll(Shape(12), 1))) == 12
 
 
 @pytest.mark.parametrize("count", [500, 1000, 20_000])
@@ -71,3 +73,20 @@ def test_those_that_need_attention_are_listed_first() -> None:
     assert not any(wait.quiet for wait in builder.listed[:10])
     assert all(wait.quiet for wait in builder.listed[10:])
     assert len(builder.listed) == MOST_LISTED
+
+
+def test_a_pass_lists_counts_and_reports_its_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World.of()
+    world.settle()
+    many = waits(MOST_LISTED + 500)
+    monkeypatch.setattr(plan, "leave_alone", lambda _state, builder: builder.wait(*many))
+
+    first = plan.plan(world.snapshot(), world.now)
+    world.cluster["status"] = first.status
+    second = plan.plan(world.snapshot(), world.now)
+
+    for status in (first.status, second.status):
+        assert len(status["waiting"]) == MOST_LISTED
+        assert status["waitingMore"] == 500
+    assert len([event for event in first.events if event.reason == "WouldBeUnderMinIsr"]) == MOST_LISTED
+    assert not [event for event in second.events if event.reason == "WouldBeUnderMinIsr"]
