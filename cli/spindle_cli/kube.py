@@ -118,6 +118,12 @@ class Kube:
             _content_type="application/merge-patch+json",
         )
 
+    def events(self, broker: str) -> list[Json]:
+        """Kubernetes events that regard a KafkaBroker, raw."""
+        chosen = f"involvedObject.kind=KafkaBroker,involvedObject.name={broker}"
+        call = self._core.list_namespaced_event
+        return list(self._raw("events", call, self.namespace, field_selector=chosen)["items"])
+
     def config_map(self, name: str) -> Json:
         """One ConfigMap."""
         return self._raw(f"ConfigMap {name}", self._core.read_namespaced_config_map, name, self.namespace)

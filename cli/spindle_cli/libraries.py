@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import kafka.errors
     import kubernetes
     import urllib3.exceptions
+
+    from spindle_cli.disk_map import server as map_server
 else:
 
     def _imported_on_use(name: str) -> "ModuleType":
@@ -32,5 +34,6 @@ else:
     kafka = _imported_on_use("kafka")
     kubernetes = _imported_on_use("kubernetes")
     urllib3 = _imported_on_use("urllib3")
+    map_server = _imported_on_use("spindle_cli.disk_map.server")  # imports aiohttp
 
-__all__ = ["kafka", "kubernetes", "urllib3"]
+__all__ = ["kafka", "kubernetes", "map_server", "urllib3"]

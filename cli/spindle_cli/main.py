@@ -18,6 +18,7 @@ from spindle.config.spec_allowed import owned_settings
 from spindle.config.spec_settings import refused_settings
 from spindle_cli import backup_commands, disk_bars, helper_pod, overview, rebalance, takeover_commands, topics
 from spindle_cli import preview as changes
+from spindle_cli.disk_map.command import ui
 from spindle_cli.explain import explain
 from spindle_cli.kafka_client import Access
 from spindle_cli.kube import ClusterView, Kube
@@ -37,6 +38,7 @@ app.add_typer(takeover_commands.app, name="takeover")
 app.command("explain")(explain)
 app.command("backup")(backup_commands.backup)
 app.command("restore")(backup_commands.restore)
+app.command("ui")(ui)
 
 _POLL_S: Final = 1.0
 

@@ -37,7 +37,7 @@ def overview(view: ClusterView, now: datetime) -> RenderableType:
             )
     status = view.cluster.status
     parts.append(_controllers(view.controllers, _parts(view.cluster)))
-    parts += [_condition(each) for each in _notable(view.cluster)]
+    parts += [_condition(each) for each in notable(view.cluster)]
     parts += [_waiting(each, now) for each in (status.waiting if status else ())]
     return Group(*parts)
 
@@ -204,7 +204,7 @@ def _pod_ready(pod: Json) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _notable(cluster: KafkaCluster) -> list[Condition]:
+def notable(cluster: KafkaCluster) -> list[Condition]:
     """Conditions that do not have their healthy value."""
     conditions = cluster.status.conditions if cluster.status else []
     return [

@@ -20,6 +20,7 @@ _BY_HAND: Final = {
 # Program -> Debian packages.
 _PACKAGES: Final = {
     "buildah": "buildah",
+    "chromium": "chromium",
     "containerd": "containerd",
     "conntrack": "conntrack",
     "debootstrap": "debootstrap",

@@ -1,0 +1,175 @@
+"""What the map shows of one disk: pure functions."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
+from typing import Any, Final
+
+from spindle.api.broker import (
+    BrokerDiskStatus,
+    DiskForecast,
+    DiskSpec,
+    KafkaBroker,
+    ObservedDisk,
+    ThresholdTime,
+)
+from spindle.api.names import API_VERSION, log_dir
+from spindle_cli.disk_map.model import Json, disk_cell, moves_within
+from spindle_cli.overview import size
+
+_EVENTS: Final = 40
+_STARTS: Final = ("warn_at", "move_at", "cordon_at", "block_producers_at")
+_IN_USE: Final = frozenset({"Active", "Cordoned", "Backfilling"})
+
+
+def disk_detail(broker: KafkaBroker, name: str, events: Sequence[Mapping[str, Any]]) -> Json | None:
+    """Everything about one disk; None if the broker has no such disk.
+
+    Args:
+        events: Kubernetes events that regard the broker, raw.
+    """
+    spec = next((each for each in broker.spec.disks if each.name == name), None)
+    if spec is None:
+        return None
+    status = broker.status
+    disk = _named(status.disks if status else (), name) or BrokerDiskStatus(name=name)
+    observed = _named(status.observed.disks if status and status.observed else (), name)
+    where = f"{broker.spec.id} {name}"
+    return {
+        "broker": broker.metadata.name,
+        "title": f"Broker {broker.spec.id} {name}",
+        "cell": disk_cell(disk, observed),
+        "message": disk.message or "",
+        "facts": _facts(broker, spec, disk, observed),
+        "forecast": _forecast(observed.forecast if observed else None),
+        "moves": [each for each in moves_within(broker) if where in (each["from"], each["to"])],
+        "history": history(disk, observed, events),
+        "commands": commands(broker, disk),
+    }
+
+
+def _named(found: Iterable[Any], name: str) -> Any:
+    return next((each for each in found if each.name == name), None)
+
+
+def _facts(
+    broker: KafkaBroker, spec: DiskSpec, disk: BrokerDiskStatus, seen: ObservedDisk | None
+) -> list[list[str]]:
+    """Rows of a label and a value; what is not known is omitted."""
+    used = ""
+    if disk.used_bytes is not None and disk.capacity_bytes:
+        share = 100 * disk.used_bytes / disk.capacity_bytes
+        used = f"{size(disk.used_bytes)} of {size(disk.capacity_bytes)} ({share:.1f} %)"
+    verdict = ""
+    if seen is not None:
+        verdict = f"{seen.verdict}: {seen.message}" if seen.message else seen.verdict
+    rows = [
+        ("State", " ".join(filter(None, (disk.state or "Unknown", disk.reason and f"({disk.reason})")))),
+        ("Agent's verdict", verdict),
+        ("Used", used),
+        ("Usage level", f"{disk.usage.level}: {disk.usage.message or ''}".rstrip(": ") if disk.usage else ""),
+        ("Replicas", "" if disk.replicas is None else str(disk.replicas)),
+        ("Node", disk.node or broker.spec.node or ""),
+        ("Rack", broker.spec.rack or ""),
+        ("Device", disk.device or (seen.device if seen else "") or ""),
+        ("Path on the node", disk.path or ""),
+        ("Log dir", disk.log_dir or log_dir(disk.name)),
+        ("PersistentVolume", disk.pv or spec.pv or ""),
+        ("PersistentVolumeClaim", spec.claim),
+        ("Directory id", spec.directory_id),
+        ("Request latency", f"{seen.latency_ms} ms" if seen and seen.latency_ms is not None else ""),
+        ("Corrupt segments", str(len(seen.corrupt)) if seen and seen.corrupt else ""),
+    ]
+    return [[label, value] for label, value in rows if value]
+
+
+def _forecast(found: DiskForecast | None) -> Json | None:
+    if found is None:
+        return None
+    levels = ("Warn", "Move", "Cordon", "BlockProducers")
+    times = [(level, getattr(found, field)) for level, field in zip(levels, _STARTS, strict=True)]
+    return {
+        "bytesPerSecond": found.bytes_per_second,
+        "times": [_time(level, time) for level, time in times if time is not None],
+    }
+
+
+def _time(level: str, time: ThresholdTime) -> Json:
+    return {"level": level, "at": time.at, "low": time.low, "high": time.high}
+
+
+def history(
+    disk: BrokerDiskStatus, observed: ObservedDisk | None, events: Iterable[Mapping[str, Any]]
+) -> list[Json]:
+    """What happened to the disk, the latest first: events that name it, and since when its present states hold."""
+    found = [_happened(each) for each in events if names_disk(str(each.get("message") or ""), disk.name)]
+    found += [_since(disk.since, disk.state, disk.message)] if disk.since and disk.state else []
+    if observed is not None and observed.since:
+        found.append(_since(observed.since, f"Verdict {observed.verdict}", observed.message))
+    if disk.usage is not None and disk.usage.since:
+        found.append(_since(disk.usage.since, f"Usage level {disk.usage.level}", disk.usage.message))
+    found.sort(key=lambda each: str(each["at"]), reverse=True)
+    return found[:_EVENTS]
+
+
+def names_disk(message: str, disk: str) -> bool:
+    """Whether a message is about the disk: ``disk1`` is not in ``disk10``."""
+    return re.search(rf"\b{re.escape(disk)}\b", message) is not None
+
+
+def _happened(event: Mapping[str, Any]) -> Json:
+    at = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
+    return {
+        "at": at or "",
+        "what": str(event.get("reason") or ""),
+        "message": str(event.get("message") or ""),
+        "warning": event.get("type") == "Warning",
+    }
+
+
+def _since(at: str, what: str | None, message: str | None) -> Json:
+    return {"at": at, "what": what or "", "message": message or "", "warning": False}
+
+
+def commands(broker: KafkaBroker, disk: BrokerDiskStatus) -> list[Json]:
+    """Commands to copy; the map itself changes nothing."""
+    name, namespace = quote(broker.metadata.name), quote(broker.metadata.namespace or "default")
+    in_namespace = f"-n {namespace}"
+    found = [
+        ("Everything about the broker", f"kubectl get skb {name} {in_namespace} -o yaml"),
+        ("Its events", f"kubectl events --for kafkabroker/{name} {in_namespace}"),
+    ]
+    if disk.reason:
+        found.append(("What the reason means", f"spindle explain {quote(disk.reason)}"))
+    if disk.device:
+        found.append(
+            (f"The device, on node {disk.node or broker.spec.node}", f"lsblk -O {quote(disk.device)}")
+        )
+    for label, state in _maintenance_choices(disk.state):
+        found.append((label, _maintenance(broker, disk.name, state)))
+    found.append(("Stop the broker when it is safe", f"spindle stop {name} {in_namespace}"))
+    return [{"label": label, "command": command} for label, command in found]
+
+
+def _maintenance_choices(state: str | None) -> list[tuple[str, str | None]]:
+    """Maintenance that a user may ask for in a state: its description and the desired state; None takes it back."""
+    if state in _IN_USE:
+        return [
+            ("Place no new replica on it", "Cordoned"),
+            ("Move all replicas off it and remove it from the broker", "Drained"),
+        ]
+    return [("Use it again", None)] if state in ("Draining", "Drained") else []
+
+
+def _maintenance(broker: KafkaBroker, disk: str, state: str | None) -> str:
+    """Server-side apply with a field manager for each disk: other disks' entries stay."""
+    spec = {"maintenance": {"disks": [{"name": disk, "desiredState": state}]}} if state else {}
+    manifest = {
+        "apiVersion": API_VERSION,
+        "kind": "KafkaBroker",
+        "metadata": {"name": broker.metadata.name, "namespace": broker.metadata.namespace or "default"},
+        "spec": spec,
+    }
+    manager = quote(f"{broker.metadata.name}-{disk}")
+    return f"echo {quote(json.dumps(manifest))} | kubectl apply --server-side --field-manager={manager} -f -"
