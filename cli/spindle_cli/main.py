@@ -23,6 +23,7 @@ from spindle_cli.explain import explain
 from spindle_cli.kafka_client import Access
 from spindle_cli.kube import ClusterView, Kube
 from spindle_cli.screen import on_one_line, say, tell
+from spindle_cli.support.command import report
 from spindle_cli.terminal import Namespace, OfCluster, console, pause, sentences
 
 app = typer.Typer(
@@ -39,6 +40,7 @@ app.command("explain")(explain)
 app.command("backup")(backup_commands.backup)
 app.command("restore")(backup_commands.restore)
 app.command("ui")(ui)
+app.command("report")(report)
 
 _POLL_S: Final = 1.0
 
