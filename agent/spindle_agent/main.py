@@ -26,7 +26,7 @@ def main() -> None:
     options = parse(sys.argv[1:])
     # Kafka errors are raised and logged by the agent; aiohttp's server logs a traceback for each malformed request.
     quiet = {"kafka": logging.CRITICAL, "aiohttp.server": logging.CRITICAL}
-    logs.set_up(as_json=options.json_logs, quiet=quiet)
+    logs.set_up(as_json=options.json_logs, quiet=quiet, level=options.log_level)
     roots = ", ".join(options.roots) or "no folder (only Kafka's reports are used)"
     logging.getLogger(__name__).info("node %s, disks below %s", options.node, roots)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from spindle.api import names
+from spindle_shared import logs
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -44,6 +45,7 @@ class Options:
     broker_port: int
     broker_host: str
     key_file: Path | None = None
+    log_level: str = "info"
 
     def local_path(self, path: str) -> tuple[str, str] | None:
         """The local path of a volume's path on the node, and of the root above it; None if it is below no root."""
@@ -76,6 +78,7 @@ def parse(arguments: list[str]) -> Options:
         broker_port=args.broker_port,
         broker_host=args.broker_host,
         key_file=args.key_file,
+        log_level=args.log_level,
     )
 
 
@@ -118,6 +121,12 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--ca-file", type=Path, default=Path(env.get("SPINDLE_CA_FILE", SERVICE_ACCOUNT / "ca.crt"))
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=logs.LEVELS,
+        default=env.get("SPINDLE_LOG_LEVEL", "info"),
+        help="lowest level of the lines that are written",
     )
     parser.add_argument("--port", type=int, default=int(env.get("SPINDLE_PORT", "8080")))
     parser.add_argument(

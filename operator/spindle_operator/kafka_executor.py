@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import logging
 import ssl
 import threading
@@ -172,7 +173,7 @@ class KafkaExecutor:
         """Run a blocking call in the executor's thread, with a generous timeout."""
         if self._busy is not None and not self._busy.done():
             raise TimeoutError("an earlier request to Kafka has not completed yet")
-        self._busy = future = self._pool.submit(call)
+        self._busy = future = self._pool.submit(contextvars.copy_context().run, call)
         return await asyncio.wait_for(asyncio.wrap_future(future), timeout=12 * self._timeout)
 
 

@@ -33,6 +33,7 @@ from spindle_operator.kube import Kube
 from spindle_operator.observe import Surroundings, observe
 from spindle_operator.rebalance_cache import RebalanceCache
 from spindle_operator.report import Events, events_of, is_refusal, refusal_event, report
+from spindle_shared import logs
 from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
@@ -181,6 +182,7 @@ class ClusterLoop:
             while True:
                 await self._wait(pause, patient=failures > 0)
                 try:
+                    logs.begin_pass()
                     async with self._slots:
                         pause = await self._timed()
                     failures = 0

@@ -31,7 +31,7 @@ def main() -> None:
 
     from spindle_operator import service  # noqa: PLC0415 - see the module's docstring
 
-    logs.set_up(as_json=options.json_logs, quiet=QUIET)
+    logs.set_up(as_json=options.json_logs, quiet=QUIET, level=options.log_level)
     where = ", ".join(options.namespaces) if options.namespaces else "all"
     agents = (
         f"agents are in namespace {options.agent_namespace}"

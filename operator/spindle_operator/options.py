@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from spindle.model.allowed import Allowed, read
+from spindle_shared import logs
 
 _NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -37,6 +38,7 @@ class Options:
     resync: float
     kafka_timeout: float
     allowed: Allowed
+    log_level: str = "info"
 
 
 def parse(arguments: list[str]) -> Options:
@@ -55,6 +57,7 @@ def parse(arguments: list[str]) -> Options:
         resync=args.resync,
         kafka_timeout=args.kafka_timeout,
         allowed=args.allow,
+        log_level=args.log_level,
     )
 
 
@@ -95,6 +98,12 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--json-logs", action="store_true", default=env.get("SPINDLE_JSON_LOGS", "").lower() in ("1", "true")
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=logs.LEVELS,
+        default=env.get("SPINDLE_LOG_LEVEL", "info"),
+        help="lowest level of the lines that are written",
     )
     parser.add_argument("--port", type=int, default=int(env.get("SPINDLE_PORT", "8080")))
     parser.add_argument(

@@ -211,6 +211,7 @@ def test_two_releases_in_different_namespaces_do_not_share_cluster_wide_objects(
         pytest.param("watch.namespaces={Upper}", "namespaces", id="no name of a namespace"),
         pytest.param("metrics.podMonitor.interval=30", "interval", id="a time without unit"),
         pytest.param("log.json=maybe", "json", id="text for a switch"),
+        pytest.param("log.level=loud", "level", id="no such level"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_by_name(helm: Helm, value: str, field: str) -> None:
@@ -224,7 +225,8 @@ def test_options_reach_the_pod(render: Render) -> None:
     objects = render(
         "image.repository=registry.example/spindle",
         "image.tag=v7",
-        "log.json=true",
+        "log.json=false",
+        "log.level=debug",
         "priorityClassName=important",
         "nodeSelector.role=infra",
         "imagePullSecrets[0].name=pull",
@@ -237,13 +239,22 @@ def test_options_reach_the_pod(render: Render) -> None:
     spec = deployment["spec"]["template"]["spec"]
 
     assert spec["containers"][0]["image"] == "registry.example/spindle:v7"
-    assert "--json-logs" in spec["containers"][0]["args"]
+    assert "--json-logs" not in spec["containers"][0]["args"]
+    assert "--log-level=debug" in spec["containers"][0]["args"]
     assert spec["priorityClassName"] == "important"
     assert spec["nodeSelector"] == {"role": "infra"}
     assert spec["imagePullSecrets"] == [{"name": "pull"}]
     assert deployment["spec"]["template"]["metadata"]["labels"]["team"] == "data"
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     assert of_kind(render(), "PodMonitor") == []
+
+
+def test_operator_and_agents_log_json_by_default(render: Render) -> None:
+    (deployment,) = of_kind(render(), "Deployment")
+    (agents,) = of_kind(render(), "DaemonSet")
+    for each in (deployment, agents):
+        arguments = each["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert {"--json-logs", "--log-level=info"} <= set(arguments)
 
 
 def test_the_notes_say_what_comes_next(helm: Helm) -> None:

@@ -1,6 +1,8 @@
 """The loop with a stand-in for the API server; the pace is real, but short."""
 
 import asyncio
+import json
+import logging
 import threading
 import time
 from dataclasses import replace
@@ -18,6 +20,7 @@ from spindle_operator.health import Health
 from spindle_operator.kinds import KAFKA_CLUSTER
 from spindle_operator.loop import FINALIZER, ClusterLoop, Loops, Setup, backoff, brief, sentence
 from spindle_operator.report import Events
+from spindle_shared import logs
 from spindle_shared.api_answers import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster
 
@@ -102,6 +105,24 @@ async def test_after_an_action_it_looks_again_at_once(world: World) -> None:
     await world.until(lambda: world.decide.calls == 3)
     await asyncio.sleep(0.2)
     assert world.decide.calls == 3, "a settled cluster is left alone until the resync"
+
+
+async def test_each_pass_has_its_own_id_in_its_lines(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    logs.set_up(as_json=True, quiet={})
+    try:
+        world.decide.plans = [ValueError("nonsense"), ValueError("nonsense"), ReconcilePlan(settled=True)]
+        world.loops.seen("ns", "demo")
+        await world.until(lambda: world.decide.calls == 3)
+        lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    assert all(line.get("pass") for line in lines)
+    assert len({line["pass"] for line in lines if "the pass failed" in line["event"]}) == 2
 
 
 async def test_an_error_is_backed_off_and_survived_and_told(world: World) -> None:

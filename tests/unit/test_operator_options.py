@@ -20,6 +20,7 @@ def test_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPINDLE_NAMESPACES", raising=False)
     options = parse(["--namespace", "x", "--namespace", "y", "--json-logs", "--port", "9", "--resync", "5"])
     assert options.namespaces == ["x", "y"]
+    assert options.log_level == "info"
     assert (options.json_logs, options.port, options.resync) == (True, 9, 5.0)
 
 

@@ -1,3 +1,5 @@
+import asyncio
+import contextvars
 import json
 import logging
 from typing import Any
@@ -70,3 +72,49 @@ def test_no_log_steers_a_terminal(capsys: pytest.CaptureFixture[str], *, as_json
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isprintable()
     assert "all is well" in line
+
+
+def told(text: str) -> None:
+    logging.getLogger("spindle.test").warning(text)
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+async def test_the_lines_of_a_pass_have_its_id_and_no_others(
+    capsys: pytest.CaptureFixture[str], *, as_json: bool
+) -> None:
+    logs.set_up(as_json=as_json, quiet={})
+
+    async def one(name: str) -> None:
+        logs.begin_pass()
+        told(f"{name} begins")
+        await asyncio.sleep(0)
+        await asyncio.get_running_loop().run_in_executor(
+            None, contextvars.copy_context().run, told, f"{name} ends"
+        )
+
+    await asyncio.gather(*(asyncio.create_task(one(name)) for name in "ab"))
+    told("no pass")
+
+    found: dict[str, set[str]] = {}
+    for line in capsys.readouterr().err.splitlines():
+        begin, _, rest = line.partition("[")
+        entry = json.loads(line) if as_json else {"event": line, **({"pass": rest[:8]} if rest else {})}
+        assert as_json or begin.endswith("warning  " if rest else "no pass")
+        found.setdefault(entry.get("pass", ""), set()).add(
+            entry["event"].removesuffix(" begins").removesuffix(" ends")[-1]
+        )
+    assert sorted(found.values(), key=sorted) == [{"a"}, {"b"}, {"s"}]
+    assert found[""] == {"s"}
+
+
+def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(as_json=True, quiet={}, level="warning")
+    logging.getLogger("spindle.test").info("not this")
+    told("this")
+    logs.set_up(as_json=True, quiet={}, level="debug")
+    logging.getLogger("spindle.test").debug("and this")
+
+    assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == [
+        "this",
+        "and this",
+    ]
