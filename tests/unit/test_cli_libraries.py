@@ -29,9 +29,18 @@ def loaded_by(*arguments: str, **environment: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("topic", "create", "--help"), ("explain", "NodeLost")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("topic", "create", "--help"),
+        ("ui", "--help"),
+        ("report", "--help"),
+        ("explain", "NodeLost"),
+    ],
+)
 def test_commands_that_connect_to_nothing_load_no_client(arguments: tuple[str, ...]) -> None:
-    assert not loaded_by(*arguments) & {"kafka", "kubernetes", "urllib3"}
+    assert not loaded_by(*arguments) & {"aiohttp", "kafka", "kubernetes", "urllib3"}
 
 
 def test_a_command_for_kubernetes_loads_no_client_of_kafka() -> None:

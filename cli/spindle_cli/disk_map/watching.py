@@ -96,8 +96,10 @@ class Watch(threading.Thread):
                     version = self._watch(version)
             except ExpiredError:
                 continue
-            except KubeError as error:
-                self._sink.trouble(self._source.kind, str(error))
+            except Exception as error:  # noqa: BLE001 - a thread that ended would freeze its part of the map
+                expected = isinstance(error, KubeError)
+                text = str(error) if expected else f"{self._source.kind}: {type(error).__name__}: {error}"
+                self._sink.trouble(self._source.kind, text)
                 self._stopped.wait(wait)
                 wait = min(2 * wait, _LONGEST_WAIT_S)
 
