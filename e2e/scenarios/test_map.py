@@ -48,7 +48,6 @@ def tab(running: Lab, tmp_path: Path) -> Iterator[Tab]:
         assert made.complaints() == []
 
 
-@pytest.mark.capability
 def test_the_map_shows_how_a_disk_dies_and_is_replaced(
     running: Lab, machine: Machine, spindle_image: str, tab: Tab, tmp_path: Path
 ) -> None:

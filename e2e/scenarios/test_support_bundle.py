@@ -27,7 +27,6 @@ def _secrets(lab: Lab) -> dict[str, str]:
     return found
 
 
-@pytest.mark.capability
 def test_the_support_bundle_has_the_logs_and_no_secret(running: Lab, tmp_path: Path) -> None:
     out = tmp_path / "bundle.tar.gz"
     running.spindle("report", CLUSTER, "-n", running.namespace, "-o", str(out))

@@ -95,6 +95,7 @@ def test_a_disk_that_fails_is_shown_as_failed(tab: Tab, resources: Resources, br
     assert tab.complaints() == []
 
 
+@pytest.mark.slow
 def test_brokers_come_and_go(tab: Tab, resources: Resources, api_client: client.ApiClient) -> None:
     put(resources, map_samples.broker("demo", 6, DISKS, 4))
     tab.wait(f"{cell(6, 0)}")
@@ -107,6 +108,7 @@ def test_brokers_come_and_go(tab: Tab, resources: Resources, api_client: client.
     tab.wait(f"!{cell(6, 0)}")
 
 
+@pytest.mark.slow
 def test_what_the_cluster_waits_for_and_proposals_are_beside_the_map(
     tab: Tab, resources: Resources, core: Any
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_disk_opens_with_its_details_by_the_keyboard_alone(
     assert focused(tab).startswith("Broker 3 disk1")
 
 
+@pytest.mark.slow
 def test_keys_move_between_disks_brokers_and_racks(tab: Tab) -> None:
     tab.evaluate(f"{cell(0, 0)}.focus()")
     for key, broker, disk in (
@@ -173,6 +176,7 @@ def test_keys_move_between_disks_brokers_and_racks(tab: Tab) -> None:
     assert tab.evaluate("document.querySelectorAll('.card .cell[tabindex=\"0\"]').length") == 1
 
 
+@pytest.mark.slow
 def test_n_leads_to_the_next_disk_that_needs_attention(
     tab: Tab, resources: Resources, brokers: list[Any]
 ) -> None:
@@ -273,6 +277,7 @@ def test_nothing_is_loaded_from_the_network(tab: Tab, url: str) -> None:
     assert tab.evaluate("document.cookie") == ""  # HttpOnly
 
 
+@pytest.mark.slow
 def test_dark_and_light_pages_differ(tab: Tab) -> None:
     colours = []
     for on in (False, True):
@@ -282,6 +287,7 @@ def test_dark_and_light_pages_differ(tab: Tab) -> None:
     assert len(set(colours)) == 2
 
 
+@pytest.mark.slow
 def test_the_page_says_when_the_command_has_ended(
     chromium: Chromium, api_server: ApiServer, namespace: str, brokers: list[Any]
 ) -> None:
