@@ -9,6 +9,7 @@ from rich.console import Console
 
 from spindle.api import names
 from spindle_cli.kafka_client import Access, ClientError, DirView, connect
+from spindle_cli.output import Output, structured
 from spindle_cli.overview import size
 
 _FULL: Final = "█"
@@ -19,12 +20,12 @@ _EMPTY: Final = "·"
 Found = Mapping[int, Sequence[DirView] | str]
 
 
-def show(access: Access, width: int, console: Console, *, as_json: bool = False) -> bool:
+def show(access: Access, width: int, console: Console, form: Output = Output.TABLE) -> bool:
     """Describe all log dirs and print them; True if every broker answered and every log dir is online.
 
     Args:
         width: characters of a full bar (100 % of a disk, or of a broker's disks together).
-        as_json: print the result of `document` instead, on one line.
+        form: for json and yaml, the result of `document` instead of bars; json on one line.
     """
     found: dict[int, list[DirView] | str] = {}
     with connect(access) as client:
@@ -34,7 +35,13 @@ def show(access: Access, width: int, console: Console, *, as_json: bool = False)
                 found[broker] = client.dirs(broker)
             except ClientError as error:
                 found[broker] = str(error)
-    shown: Iterable[str] = [json.dumps(document(racks, found))] if as_json else lines(racks, found, width)
+    shown: Iterable[str]
+    if form is Output.JSON:
+        shown = [json.dumps(document(racks, found))]
+    elif form is Output.YAML:
+        shown = structured(document(racks, found), form).splitlines()
+    else:
+        shown = lines(racks, found, width)
     for line in shown:
         console.print(line, soft_wrap=True, markup=False)
     return all(not isinstance(dirs, str) and all(each.online for each in dirs) for dirs in found.values())

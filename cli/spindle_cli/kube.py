@@ -1,9 +1,10 @@
 """The command line's access to Kubernetes: Spindle's objects as models, a few pods as raw dicts."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from spindle.api import names
 from spindle.api.broker import KafkaBroker
@@ -14,6 +15,13 @@ from spindle_cli.libraries import kubernetes, urllib3
 
 FIELD_MANAGER: Final = "spindle-cli"
 _TIMEOUT: Final = (5, 30)  # seconds to connect, to answer
+_OWNER: Final = re.compile(r'conflict with "([^"]+)"')
+PLURALS: Final = {
+    "KafkaBroker": "kafkabrokers",
+    "KafkaCluster": "kafkaclusters",
+    "KafkaRebalance": "kafkarebalances",
+    "KafkaUser": "kafkausers",
+}
 
 Json = dict[str, Any]
 
@@ -24,6 +32,22 @@ class KubeError(Exception):
 
 class NotFoundError(KubeError):
     """The object does not exist."""
+
+
+class ReplacedError(KubeError):
+    """The object was deleted and created again since it was read."""
+
+
+class ConflictError(KubeError):
+    """The object changed meanwhile, or other field managers own the fields.
+
+    Attributes:
+        managers: these field managers; empty if the object changed.
+    """
+
+    def __init__(self, message: str, managers: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.managers = managers
 
 
 @dataclass(frozen=True)
@@ -45,7 +69,13 @@ class ClusterView:
 
 
 class Kube:
-    """One namespace of one Kubernetes. Every method raises KubeError."""
+    """One namespace of one Kubernetes. Every method raises KubeError.
+
+    Attributes:
+        chosen_context: of the kubeconfig, from the command line; None for its current one.
+    """
+
+    chosen_context: ClassVar[str | None] = None
 
     def __init__(self, api: "kubernetes.client.ApiClient", namespace: str) -> None:
         self.namespace = namespace
@@ -62,11 +92,13 @@ class Kube:
             namespace: None for the context's own.
         """
         try:
+            context = context or cls.chosen_context
             contexts, active = kubernetes.config.list_kube_config_contexts()
             if context is not None:
                 active = next((each for each in contexts if each["name"] == context), None)
                 if active is None:
-                    raise KubeError(f"there is no context {context} in the kubeconfig")
+                    there = ", ".join(sorted(each["name"] for each in contexts))
+                    raise KubeError(f"there is no context {context} in the kubeconfig; there is {there}")
             api = kubernetes.config.new_client_from_config(context=active["name"])
         except (kubernetes.config.ConfigException, OSError, TypeError, KeyError) as error:
             raise KubeError(f"no usable kubeconfig: {error}; set KUBECONFIG") from error
@@ -106,17 +138,31 @@ class Kube:
         """One broker."""
         return KafkaBroker.parse(self._get("kafkabrokers", name, f"KafkaBroker {name}"))
 
-    def set_stopped(self, broker: str, *, stopped: bool) -> None:
-        """Set a user's field of a KafkaBroker."""
+    def raw(self, kind: str, name: str) -> Json:
+        """One object of a kind of Spindle's, as the API server sends it."""
+        return self._get(PLURALS[kind], name, f"{kind} {name}")
+
+    def apply(self, body: Json, manager: str, *, force: bool = False) -> Json:
+        """Server-side apply: the fields of ``body`` become this manager's, and its former ones are removed.
+
+        Raises:
+            ConflictError: others own one of the fields with another value, and ``force`` is not set.
+        """
+        kind, name = body["kind"], body["metadata"]["name"]
         call = self._custom.patch_namespaced_custom_object
-        self.ask(
-            f"KafkaBroker {broker}",
-            call,
-            *(names.GROUP, names.VERSION, self.namespace, "kafkabrokers", broker),
-            {"spec": {"maintenance": {"stopped": stopped}}},
-            field_manager=FIELD_MANAGER,
-            _content_type="application/merge-patch+json",
-        )
+        place = (names.GROUP, names.VERSION, self.namespace, PLURALS[kind], name)
+        found: Json = self.ask(
+            f"{kind} {name}", call, *place, body,
+            field_manager=manager, force=force, field_validation="Strict", _content_type="application/apply-patch+yaml",
+        )  # fmt: skip
+        return found
+
+    def json_patch(self, kind: str, name: str, steps: list[Json]) -> None:
+        """Change one object, if the tests among the steps hold."""
+        call = self._custom.patch_namespaced_custom_object
+        place = (names.GROUP, names.VERSION, self.namespace, PLURALS[kind], name)
+        content = "application/json-patch+json"
+        self.ask(f"{kind} {name}", call, *place, steps, field_manager=FIELD_MANAGER, _content_type=content)
 
     def events(self, broker: str) -> list[Json]:
         """Kubernetes events that regard a KafkaBroker, raw."""
@@ -240,6 +286,10 @@ class Kube:
                 ) from error
             if error.status == 404:
                 raise NotFoundError(f"there is no {what} in namespace {self.namespace}") from error
+            if error.status == 409:
+                raise ConflictError(f"{what}: {_said(error)}", _owners(error)) from error
+            if error.status == 422 and "metadata.uid" in _said(error):
+                raise ReplacedError(f"{what} was deleted and created again meanwhile") from error
             raise KubeError(f"{what}: {_said(error)}") from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubeError(f"Kubernetes does not answer: {error}") from error
@@ -251,3 +301,8 @@ def _said(error: "kubernetes.client.ApiException") -> str:
         return printable(str(json.loads(error.body or "")["message"]))
     except (TypeError, ValueError, KeyError):
         return f"{error.status} {error.reason}"
+
+
+def _owners(error: "kubernetes.client.ApiException") -> tuple[str, ...]:
+    """The field managers that a conflict names."""
+    return tuple(dict.fromkeys(_OWNER.findall(_said(error))))

@@ -1,12 +1,11 @@
 """The command ``spindle``; also ``kubectl spindle`` when it is linked as ``kubectl-spindle``."""
 
-import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,12 +15,28 @@ from spindle.api.cluster import KafkaCluster
 from spindle.config.preview import preview as what_changes
 from spindle.config.spec_allowed import owned_settings
 from spindle.config.spec_settings import refused_settings
-from spindle_cli import backup_commands, disk_bars, helper_pod, overview, rebalance, takeover_commands, topics
+from spindle_cli import (
+    backup_commands,
+    broker_commands,
+    cluster_commands,
+    disk_bars,
+    disk_commands,
+    helper_pod,
+    overview,
+    rebalance,
+    rollout_commands,
+    takeover_commands,
+    topics,
+    user_commands,
+)
 from spindle_cli import preview as changes
 from spindle_cli.disk_map.command import ui
+from spindle_cli.doctor.command import doctor
 from spindle_cli.explain import explain
 from spindle_cli.kafka_client import Access
 from spindle_cli.kube import ClusterView, Kube
+from spindle_cli.options import context_first, shared
+from spindle_cli.output import Output, OutputOption, structured
 from spindle_cli.screen import on_one_line, say, tell
 from spindle_cli.support.command import report
 from spindle_cli.terminal import Namespace, OfCluster, console, pause, sentences
@@ -29,13 +44,21 @@ from spindle_cli.terminal import Namespace, OfCluster, console, pause, sentences
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
-    help="Inspect and operate Kafka clusters that run on Kubernetes.",
 )
+app.callback()(shared)
 topic = typer.Typer(no_args_is_help=True, help="Topics with replicas in different racks.")
 app.add_typer(topic, name="topic")
 app.add_typer(rebalance.app, name="rebalance")
 app.add_typer(takeover_commands.app, name="takeover")
+app.add_typer(broker_commands.app, name="broker")
+app.add_typer(disk_commands.app, name="disk")
+app.add_typer(rollout_commands.app, name="rollout")
+app.add_typer(user_commands.app, name="user")
+app.command("doctor")(doctor)
+app.command("pause")(cluster_commands.pause)
+app.command("resume")(cluster_commands.resume)
+app.command("stop", hidden=True)(broker_commands.stop)  # their names in earlier versions
+app.command("start", hidden=True)(broker_commands.start)
 app.command("explain")(explain)
 app.command("backup")(backup_commands.backup)
 app.command("restore")(backup_commands.restore)
@@ -43,13 +66,8 @@ app.command("ui")(ui)
 app.command("report")(report)
 
 _POLL_S: Final = 1.0
-
-
-class Output(StrEnum):
-    """Forms of output."""
-
-    TABLE = "table"
-    JSON = "json"
+_NO_FILES: Final = ":4"  # kubectl's word for: complete no file names
+_WIDE: Final = 1000  # characters; no line wraps
 
 
 Image = Annotated[
@@ -64,7 +82,7 @@ def status(
         str | None, typer.Argument(help="KafkaCluster; default: all of the namespace.")
     ] = None,
     namespace: Namespace = None,
-    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show racks, brokers, disks and log dirs of a cluster, and what it waits for."""
     with sentences():
@@ -74,15 +92,16 @@ def status(
             _show_many(kube, clusters, output)
             return
         view = kube.view(cluster or clusters[0].metadata.name)
-        if output is Output.JSON:
+        if output in (Output.JSON, Output.YAML):
             parts: dict[str, Any] = {
                 "cluster": view.cluster.to_dict(),
                 "brokers": [broker.to_dict() for broker in view.brokers],
                 "controllers": list(view.controllers),
             }
-            typer.echo(json.dumps(parts, indent=2))
+            typer.echo(structured(parts, output))
         else:
-            console.print(overview.overview(_on_screen(view), datetime.now(UTC)))
+            shown = overview.overview(_on_screen(view), datetime.now(UTC))
+            console.print(shown, width=_WIDE if output is Output.WIDE else None)
 
 
 def _on_screen(view: ClusterView) -> ClusterView:
@@ -90,10 +109,11 @@ def _on_screen(view: ClusterView) -> ClusterView:
 
 
 def _show_many(kube: Kube, clusters: list[KafkaCluster], output: Output) -> None:
-    if output is Output.JSON:
-        typer.echo(json.dumps({"clusters": [each.to_dict() for each in clusters]}, indent=2))
+    if output in (Output.JSON, Output.YAML):
+        typer.echo(structured({"clusters": [each.to_dict() for each in clusters]}, output))
     elif clusters:
-        console.print(overview.list_of(on_one_line(clusters)))
+        wide = output is Output.WIDE
+        console.print(overview.list_of(on_one_line(clusters), wide=wide), width=_WIDE if wide else None)
     else:
         say(f"There is no KafkaCluster in namespace {kube.namespace}.")
 
@@ -161,30 +181,6 @@ def _is_ready(cluster: KafkaCluster) -> bool:
     return found.get("Ready") == "True" and found.get("Reconciling") != "True"
 
 
-Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")]
-
-
-@app.command()
-def stop(broker: Broker, namespace: Namespace = None) -> None:
-    """Stop one broker for maintenance, as soon as no partition falls below min.insync.replicas without it."""
-    what = f"{broker} stops as soon as the safety checks allow it, and stays stopped until: spindle start {broker}"
-    _set_stopped(broker, namespace, what, stopped=True)
-
-
-@app.command()
-def start(broker: Broker, namespace: Namespace = None) -> None:
-    """Start a stopped broker."""
-    _set_stopped(broker, namespace, f"{broker} starts.", stopped=False)
-
-
-def _set_stopped(broker: str, namespace: str | None, what: str, *, stopped: bool) -> None:
-    with sentences():
-        kube = Kube.connect(namespace)
-        cluster = kube.broker(broker).spec.cluster
-        kube.set_stopped(broker, stopped=stopped)
-    say(f"{what}\nFollow it with: spindle status {cluster}")
-
-
 @topic.command("create")
 def topic_create(
     name: Annotated[str, typer.Argument(help="Name of the topic.")],
@@ -240,13 +236,10 @@ def disks(
     cluster: OfCluster = None,
     namespace: Namespace = None,
     image: Image = None,
-    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the usage of each broker and each disk as bars, with the size of its replicas, as Kafka reports them."""
-    as_json = output is Output.JSON
-    _at_kafka(
-        lambda access: disk_bars.show(access, width, console, as_json=as_json), cluster, namespace, image
-    )
+    _at_kafka(lambda access: disk_bars.show(access, width, console, output), cluster, namespace, image)
 
 
 def _at_kafka(
@@ -274,7 +267,23 @@ def _at_kafka(
 def main() -> None:
     """Entry point; as a kubectl plugin it shows the name that the user typed."""
     called = os.path.basename(sys.argv[0])  # noqa: PTH119 - a name, not a path
+    sys.argv[1:] = context_first(sys.argv[1:])
     app(prog_name="kubectl spindle" if called.startswith("kubectl-") else "spindle")
+
+
+def complete() -> None:
+    """Entry point ``kubectl_complete-spindle``, which kubectl asks for the next words of ``kubectl spindle``."""
+    words = sys.argv[1:]
+    os.environ |= {
+        "COMP_WORDS": shlex.join(["spindle", *words]),
+        "COMP_CWORD": str(len(words)),
+        "_SPINDLE_COMPLETE": "complete_bash",
+    }
+    sys.argv = ["spindle"]
+    try:
+        app(prog_name="spindle")
+    finally:
+        print(_NO_FILES)
 
 
 if __name__ == "__main__":

@@ -57,9 +57,10 @@ def progress(view: ClusterView) -> list[str]:
     return lines + [f"  waits: {entry.message}" for entry in (status.waiting if status else ())]
 
 
-def list_of(clusters: Sequence[KafkaCluster]) -> RenderableType:
-    """One line per cluster."""
-    table = _table("Cluster", "Kafka", "Brokers", "Disks", "Racks", "Phase")
+def list_of(clusters: Sequence[KafkaCluster], *, wide: bool = False) -> RenderableType:
+    """One line per cluster; ``wide`` adds columns."""
+    more = ("Controllers", "Bootstrap") if wide else ()
+    table = _table("Cluster", "Kafka", "Brokers", "Disks", "Racks", *more, "Phase")
     for cluster in clusters:
         status = cluster.status
         table.add_row(
@@ -68,9 +69,15 @@ def list_of(clusters: Sequence[KafkaCluster]) -> RenderableType:
             f"{status.brokers.ready}/{status.brokers.total}" if status and status.brokers else "",
             f"{status.disks.healthy}/{status.disks.total}" if status and status.disks else "",
             str(len(status.racks)) if status else "",
+            *((_controllers_ready(cluster), (status and status.bootstrap) or "") if wide else ()),
             (status and status.phase) or "not yet observed by the operator",
         )
     return table
+
+
+def _controllers_ready(cluster: KafkaCluster) -> str:
+    found = cluster.status.controllers if cluster.status else None
+    return f"{found.ready}/{found.total}" if found else ""
 
 
 def brokers_table(brokers: Sequence[KafkaBroker]) -> Table:

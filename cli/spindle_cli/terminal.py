@@ -21,6 +21,12 @@ Namespace = Annotated[
 OfCluster = Annotated[
     str | None, typer.Option("--cluster", "-c", help="KafkaCluster; default: the only one of the namespace.")
 ]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Take the field over from another tool that owns it, for example from Argo CD."
+    ),
+]
 
 
 @contextmanager

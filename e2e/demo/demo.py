@@ -46,8 +46,8 @@ Watch it recover:
 
   kubectl delete pod demo-broker-1      Spindle recreates it with its disks
   kubectl delete svc demo-bootstrap     Spindle recreates it, too
-  spindle stop demo-broker-1            maintenance: it stops when min.insync.replicas allows it …
-  spindle start demo-broker-1           … and starts again
+  spindle broker stop demo-broker-1     maintenance: it stops when min.insync.replicas allows it …
+  spindle broker start demo-broker-1    … and starts again
   kubectl delete skc demo                the disks' claims stay: apply it again, and Spindle uses them with their data
                                         (kubectl apply -f {file})
 """

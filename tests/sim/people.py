@@ -438,8 +438,8 @@ class Person:
             self.restart_named(wait)
 
     def stop_and_start(self, wait: Wait) -> None:
-        """Where the entry says so, `spindle stop`, and when the broker is down `spindle start`; whoever does not get down in ten minutes is let be."""
-        found = re.search(rf"`spindle stop ({SAMPLE}-broker-\d+)`", wait.unblocked_by)
+        """Where the entry says so, `spindle broker stop`, and when the broker is down `spindle broker start`; whoever does not get down in ten minutes is let be."""
+        found = re.search(rf"`spindle broker stop ({SAMPLE}-broker-\d+)`", wait.unblocked_by)
         broker = self.world.api.get("KafkaBroker", found[1]) if found else None
         if (
             found is None
@@ -449,7 +449,7 @@ class Person:
         ):
             return
         name, began = found[1], self.world.kernel.now
-        self.say(f"spindle stop {name}", wait)
+        self.say(f"spindle broker stop {name}", wait)
         self.world.api.change(broker, {"spec": {"maintenance": {"stopped": True}}}, manager="person")
 
         def down() -> None:
@@ -458,14 +458,14 @@ class Person:
                 return
             live = self.world.api.get("KafkaBroker", name)
             if live is not None and (live["spec"].get("maintenance") or {}).get("stopped"):
-                self.say(f"spindle start {name}")
+                self.say(f"spindle broker start {name}")
                 self.world.api.change(live, {"spec": {"maintenance": {"stopped": False}}}, manager="person")
 
         self.world.kernel.call_later(EVERY, down)
 
     def let_go(self, wait: Wait) -> None:
         """Set the token in the entry for one of the brokers that wait for each other; or restart it, if the entry says so."""
-        found = re.search(r"patch kafkabroker (\S+) --type merge -p '([^']+)'", wait.unblocked_by)
+        found = re.search(r"accept-unavailable (\S+) --token ([0-9a-f]+)", wait.unblocked_by)
         broker = self.world.api.get("KafkaBroker", found[1]) if found else None
         if found is None or broker is None:
             self.restart_named(wait)
@@ -473,7 +473,7 @@ class Person:
             self.say(f"allows the restart of {found[1]}: {found[2]}", wait)
             pod = self.world.api.get("Pod", found[1])
             self.world.let_go.add(pod["metadata"]["uid"] if pod is not None else "")
-            self.world.api.change(broker, json.loads(found[2]), manager="person")
+            self.world.api.change(broker, {"spec": {"acceptUnavailable": found[2]}}, manager="person")
 
     def in_sync_or_broker(self, wait: Wait) -> None:
         """Bring the other replicas back in sync; if that does not help, add a broker, unless there is nothing to copy to it."""

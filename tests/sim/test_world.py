@@ -45,8 +45,8 @@ def _texts() -> frozenset[str]:
 @pytest.mark.parametrize(
     "phrase",
     [
-        "slot of …", "a slot", "delete the pod", "FILE, with … in FILE", " without a target for … (the tool", "spindle stop …", "add a broker",
-        "patch kafkabroker … --type merge -p '", "write … as the token", "kubectl annotate pvc … --overwrite …`", "directory id …. ", "delete pod …", "`kubectl delete pod --grace-period=1`",
+        "slot of …", "a slot", "delete the pod", "FILE, with … in FILE", " without a target for … (the tool", "spindle broker stop …", "add a broker",
+        "accept-unavailable … --token …", "write … as the token", "kubectl annotate pvc … --overwrite …`", "directory id …. ", "delete pod …", "`kubectl delete pod --grace-period=1`",
         'spec.acceptDataLoss.disks of KafkaBroker …: {"name": "…", "token": "…"}', "full",
     ],
 )  # fmt: skip

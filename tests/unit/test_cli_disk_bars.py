@@ -10,6 +10,7 @@ from rich.console import Console
 from spindle.api import names
 from spindle_cli import disk_bars, kafka_client
 from spindle_cli.kafka_client import Access, ClientError, DirView
+from spindle_cli.output import Output
 
 GIB = 1 << 30
 ACCESS = Access(Path("/none"), "demo:9092")
@@ -111,7 +112,7 @@ def test_as_json_it_is_one_line_whatever_the_width(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(disk_bars, "connect", lambda access: Client(told))
     shown = Console(file=io.StringIO(), width=40)
 
-    disk_bars.show(ACCESS, 8, shown, as_json=True)
+    disk_bars.show(ACCESS, 8, shown, Output.JSON)
 
     assert isinstance(shown.file, io.StringIO)
     (line,) = shown.file.getvalue().splitlines()

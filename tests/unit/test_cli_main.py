@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle_cli import helper_pod, main, terminal, topics
 from spindle_cli.kafka_client import ENV_BOOTSTRAP, ENV_CREDENTIALS, ClientError
-from spindle_cli.kube import ClusterView, Kube, KubeError, NotFoundError
+from spindle_cli.kube import ClusterView, Kube, KubeError
 from tests.unit import cli_samples as samples
 
 RUNNER = CliRunner()
@@ -22,7 +23,6 @@ class FakeKube:
     def __init__(self, *clusters: dict[str, Any]) -> None:
         self.raw = list(clusters)
         self.namespace = "default"
-        self.stopped: list[tuple[str, bool]] = []
 
     def clusters(self) -> list[KafkaCluster]:
         return [KafkaCluster.parse(each) for each in self.raw]
@@ -33,14 +33,6 @@ class FakeKube:
     def view(self, name: str) -> ClusterView:
         broker = KafkaBroker.parse(samples.broker(0))
         return ClusterView(self.cluster(name), (broker,), (samples.pod("demo-controller-0"),))
-
-    def broker(self, name: str) -> KafkaBroker:
-        if name != "demo-broker-0":
-            raise NotFoundError(f"there is no KafkaBroker {name} in namespace default")
-        return KafkaBroker.parse(samples.broker(0))
-
-    def set_stopped(self, broker: str, *, stopped: bool) -> None:
-        self.stopped.append((broker, stopped))
 
     one_cluster = Kube.one_cluster
 
@@ -94,6 +86,17 @@ def test_status_as_json_holds_the_objects(connected: Callable[..., FakeKube]) ->
     assert parts["controllers"][0]["metadata"]["name"] == "demo-controller-0"
 
 
+def test_status_as_yaml_and_wide(connected: Callable[..., FakeKube]) -> None:
+    connected(samples.ready("one"), samples.ready("two"))
+
+    parts = yaml.safe_load(RUNNER.invoke(main.app, ["status", "-o", "yaml"]).stdout)
+    wide = RUNNER.invoke(main.app, ["status", "-o", "wide"]).stdout
+
+    assert [each["metadata"]["name"] for each in parts["clusters"]] == ["one", "two"]
+    assert "one-bootstrap.default.svc:9092" in wide
+    assert "one-bootstrap" not in RUNNER.invoke(main.app, ["status"]).stdout
+
+
 def test_wait_tells_what_is_new_once(connected: Callable[..., FakeKube]) -> None:
     hindrance = {
         "action": "StartPod",
@@ -134,24 +137,6 @@ def test_wait_goes_on_while_a_roll_is_under_way(connected: Callable[..., FakeKub
     connected(samples.ready(phase="Restarting demo-broker-1.", conditions=rolling))
 
     assert RUNNER.invoke(main.app, ["wait", "demo", "--timeout", "0"]).exit_code == 1
-
-
-def test_stop_and_start_set_the_field_of_a_person(connected: Callable[..., FakeKube]) -> None:
-    kube = connected(samples.ready())
-
-    assert RUNNER.invoke(main.app, ["stop", "demo-broker-0"]).exit_code == 0
-    assert RUNNER.invoke(main.app, ["start", "demo-broker-0"]).exit_code == 0
-
-    assert kube.stopped == [("demo-broker-0", True), ("demo-broker-0", False)]
-
-
-def test_an_error_is_one_sentence(connected: Callable[..., FakeKube]) -> None:
-    connected(samples.ready())
-
-    done = RUNNER.invoke(main.app, ["stop", "demo-broker-7"])
-
-    assert done.exit_code == 1
-    assert done.stderr == "spindle: there is no KafkaBroker demo-broker-7 in namespace default\n"
 
 
 @pytest.mark.parametrize(

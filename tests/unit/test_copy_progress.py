@@ -57,6 +57,6 @@ def test_a_copy_that_does_not_get_on_is_named_with_both_ends() -> None:
 
     assert world.now - began >= STALLED_AFTER
     assert "orders-0 from broker 1 to broker 3" in wait["message"]
-    assert "`spindle stop demo-broker-3`" in wait["unblockedBy"]
-    assert "`spindle start demo-broker-3`" in wait["unblockedBy"]
+    assert "`spindle broker stop demo-broker-3`" in wait["unblockedBy"]
+    assert "`spindle broker start demo-broker-3`" in wait["unblockedBy"]
     assert "delete" not in wait["unblockedBy"], "that would ask nobody whether it may go down"

@@ -1,7 +1,6 @@
 """Brokers that wait for each other: no shrink begins that cannot end, the deadlock is named, and a person's word leads out of it."""
 
 import contextlib
-import json
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from spindle.evacuation.deadlock import deadlock, word_for
 from spindle.model.actions import Evict
 from spindle.model.blockers import Blocker
+from spindle.model.given_consent import restart_named_in
 from spindle.model.restart_safety import RestartSafety
 from spindle.model.view import KafkaView, Partition
 from spindle.moves.journal import DroppedReplica, Journal, Move
@@ -196,9 +196,8 @@ class TestTheWord:
             world.kafkas.running[broker].offline.add(path_of("disk1"))
         until(world, lambda: "RestartDeadlock" in reasons(world), 100)
         assert told(world)["unblockedBy"] != way_out
-        assert json.loads(way_out.split("-p '")[1].split("'")[0])["spec"]["acceptUnavailable"] in json.dumps(
-            world.get("KafkaBroker", name)["spec"]
-        )
+        named = restart_named_in(way_out)
+        assert named == (name, world.get("KafkaBroker", name)["spec"]["acceptUnavailable"])
 
     def test_the_only_copy_in_sync_is_never_let_go_by_it(self) -> None:
         world = self.back()

@@ -1,14 +1,13 @@
 """What becomes of bad disks, over whole passes on the model cluster."""
 
 import contextlib
-import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from spindle.model.actions import Delete, Evict, MarkDown, Reassign
+from spindle.model.given_consent import losses_named_in, restart_named_in
 from spindle.reconcile.plan import ReconcilePlan
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, path_of
@@ -480,7 +479,13 @@ class TestLastCopy:
         risk = condition(world, "DataAtRisk")
         assert (risk["status"], risk["reason"]) == ("True", "LastReplicaAtRisk")
         assert "pay-0" in risk["message"]
-        assert "acceptDataLoss" in risk["message"]
+        (named,) = losses_named_in(risk["message"])
+        assert (named.broker, named.disk, named.token) == (
+            "demo-broker-0",
+            "disk1",
+            accept_text(world, "disk1"),
+        )
+        assert "pay-0" in named.text
         assert state_of(world, 0, "disk1") == "Evacuating"
         assert world.kafkas.partitions["pay", 0].leader is None
         world.disk(0, "disk1").state = "well"
@@ -538,8 +543,10 @@ def accept_text(world: Failing, disk: str) -> str:
 
 def give_word(world: Failing, way_out: str) -> str:
     """Do what the entry says; returns the broker."""
-    name, body = re.findall(r"kubectl patch kafkabroker (\S+) --type merge -p '([^']+)'", way_out)[0]
-    world.get("KafkaBroker", name)["spec"] |= json.loads(body)["spec"]
+    named = restart_named_in(way_out)
+    assert named is not None
+    name, token = named
+    world.get("KafkaBroker", name)["spec"]["acceptUnavailable"] = token
     return str(name)
 
 

@@ -600,6 +600,21 @@ def test_a_restart_says_what_has_changed() -> None:
     assert "Kafka's image (from apache/kafka:4.3.1 to mine/kafka:1) changed" in evicted[0].message
 
 
+def test_another_text_in_rolling_restart_restarts_every_pod_once() -> None:
+    world = running()
+    pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.all("Pod")}
+    world.cluster["spec"]["rolling"] = {"restart": "2026-05-01T10:00:00Z"}
+
+    said = [a.message for _ in range(2) for a in world.reconcile().actions if isinstance(a, Evict)]
+    world.settle()
+
+    assert "spec.rolling.restart changed" in said[0]
+    after = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in world.all("Pod")}
+    assert after.keys() == pods.keys()
+    assert not set(after.values()) & set(pods.values())
+    assert [a for a in world.reconcile().actions if isinstance(a, Evict)] == []
+
+
 def test_a_broker_that_does_not_come_back_stops_the_roll() -> None:
     world = running()
     world.cluster["spec"]["brokerPools"][0]["config"] = {"num.partitions": "3"}

@@ -52,6 +52,7 @@ MAIN = "brokers of pool main"
         ),
         ({}, pooled(resources={"limits": {"memory": "4Gi"}}), {("resources", MAIN, ROLL)}),
         ({}, {"paused": True}, set()),
+        ({}, {"rolling": {"restart": "now"}}, {("rolling.restart", "all nodes", ROLL)}),
         ({}, pooled(replicas=5), {("replicas: 3 to 5", "pool main", FILLED)}),
         (pooled(replicas=5), {}, {("replicas: 5 to 3", "pool main", EMPTIED)}),
         (

@@ -15,6 +15,7 @@ from spindle.api.common import (
     atomic,
     hint,
     list_map,
+    longest,
     rule,
     rules,
 )
@@ -289,6 +290,10 @@ class RollingPolicy(ApiModel):
         json_schema_extra=hint(
             "backWithinSeconds is between a minute (60) and a day (86400): write for example 600"
         ),
+    )
+    restart: Annotated[str, Field(json_schema_extra=longest(64))] | None = Field(
+        None,
+        description="Any text. When it is changed or removed, Spindle restarts all controllers and brokers, one rack at a time (spindle rollout restart).",
     )
     soak_hours: int = Field(
         24,

@@ -68,6 +68,7 @@ def cluster_inputs(state: ClusterState, identity: NodeIdentity) -> ClusterInputs
         shared_nodes=spec.scheduling.shared_nodes,
         shared_filesystem=spec.disks.shared_filesystem,
         metrics=spec.metrics.enabled,
+        restart=spec.rolling.restart,
     )
 
 

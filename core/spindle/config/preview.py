@@ -39,6 +39,8 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]
     changes = [
         PreviewChange(name, "all nodes", ROLL) for name in _SHARED if getattr(old, name) != getattr(new, name)
     ]
+    if old.rolling.restart != new.rolling.restart:
+        changes.append(PreviewChange("rolling.restart", "all nodes", ROLL))
     if old.disks.shared_filesystem != new.disks.shared_filesystem:
         changes.append(PreviewChange("disks.sharedFilesystem", "all nodes", ROLL))
     if old.controllers.replicas != new.controllers.replicas:

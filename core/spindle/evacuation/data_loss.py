@@ -20,6 +20,7 @@ from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.health import FULL, OFFLINE_FULL
 from spindle.model import disk_facts, objects
 from spindle.model.actions import ElectUnclean, Patch, Reassign
+from spindle.model.given_consent import loss_entry
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key, names_of
 from spindle.model.waiting import Waiting, counted, some
@@ -128,8 +129,8 @@ def at_risk(inventory: DiskInventory) -> str | None:
         copies = "replica" if len(named) == 1 else "replicas"
         parts.append(
             f"The only in-sync {copies} of {counted(len(named), 'partition')} {'is' if len(named) == 1 else 'are'} on {loss.disk} of {name}, "
-            f"which has failed: {some(named, 20)}. To resolve: {back}; or, if it is permanently lost, accept the loss with this entry in "
-            f'spec.acceptDataLoss.disks of KafkaBroker {name}: {{"name": "{loss.disk}", "token": "{loss.text}"}}'
+            f"which has failed: {some(named, 20)}. To resolve: {back}; or, if it is permanently lost, "
+            f"{loss_entry(name, loss.disk, loss.text)}"
         )
     return " ".join(parts)
 

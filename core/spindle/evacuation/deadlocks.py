@@ -5,7 +5,6 @@ KafkaBroker. The acceptance applies to exactly this pod, so to one restart, and 
 unavailability and nothing else: it never permits the restart of a broker with the only in-sync replica of a partition.
 """
 
-import json
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -15,6 +14,7 @@ from spindle.api import names
 from spindle.evacuation.deadlock import deadlock, word_for
 from spindle.model import objects
 from spindle.model.blockers import Blocked
+from spindle.model.given_consent import restart_command
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.restart_safety import BELOW_MIN_ISR, RestartSafety
 from spindle.model.restart_verdict import RestartVerdict, RolloutDecision
@@ -109,9 +109,9 @@ def _way_out(state: ClusterState, node_id: int, blocked: Blocked) -> str:
             f"Choose one broker and restart it, for example: `kubectl delete pod {objects.name(pod)}`. It has the only in-sync replica of "
             f"{counted(len(blocked.alone), 'partition')}, which cannot be read or written until it is back: {some(blocked.alone)}."
         )
-    patch = json.dumps({"spec": {_FIELD: word_for(objects.uid(pod), named)}}, separators=(",", ":"))
+    command = restart_command(_name(state, node_id), word_for(objects.uid(pod), named))
     return (
-        f"Choose one broker and allow its restart, for example: `kubectl patch kafkabroker {_name(state, node_id)} --type merge -p '{patch}'`. "
+        f"Choose one broker and allow its restart, for example: `{command}`. "
         f"Until it is back, after about half a minute, writes with acks=all to {counted(len(named), 'partition')} are rejected: {some(named)}. "
         "The permission applies to these partitions and to one restart."
     )

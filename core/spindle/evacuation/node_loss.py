@@ -127,7 +127,7 @@ def _not_agreed(state: ClusterState, node_id: int, loss: NodeLossClaim) -> Waiti
             f"{gone}, but {loss.node} is Ready, or {name} is not fenced in Kafka. Spindle does not treat the node as lost.",
             f"Remove the taint from node {loss.node}, or shut the node down.",
         )
-    command = f'kubectl patch kafkabroker {name} --type merge -p \'{{"spec":{{"acceptDataLoss":{{"node":"{loss.node}"}}}}}}\''
+    command = f"spindle broker node-lost {name}"
     grace = (
         f" Without that, Spindle treats them as lost in {loss.grace - loss.waited:.0f} s (spec.disks.nodeGoneAfterSeconds)."
         if loss.grace is not None

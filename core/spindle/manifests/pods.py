@@ -97,6 +97,9 @@ def _matters(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
             else [disk.name, disk.mode, disk.claim, disk.directory_id]
             for disk in node.disks
         ],
+        **(
+            {"restart": cluster.restart} if cluster.restart else {}
+        ),  # absent: pods of before stay as they are
     }
 
 

@@ -28,6 +28,7 @@ class ClusterInputs:
         shared_nodes: whether several brokers (or controllers) of this cluster may share a node.
         shared_filesystem: whether disks may be folders of one file system (``spec.disks.sharedFilesystem``).
         metrics: ``spec.metrics.enabled``: the pods offer the metrics port and carry the annotations for Prometheus.
+        restart: ``spec.rolling.restart``; pods that were created with another text are restarted.
     """
 
     name: str
@@ -44,6 +45,7 @@ class ClusterInputs:
     shared_nodes: bool = False
     shared_filesystem: bool = False
     metrics: bool = True
+    restart: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -193,7 +193,10 @@ def _stalled(state: ClusterState, thing: str, outcome: StepResult) -> Iterable[W
         found.append(f"{some([each.move.name for each in copies])} from {sources} to broker {target}")
     brokers = [names.broker_name(state.name, target) for target in sorted(by_target)]
     restarts = some(
-        [f"`spindle stop {name}`, and when it is down `spindle start {name}`" for name in brokers]
+        [
+            f"`spindle broker stop {name}`, and when it is down `spindle broker start {name}`"
+            for name in brokers
+        ]
     )
     yield Waiting(
         _ACTION,

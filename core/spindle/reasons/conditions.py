@@ -51,7 +51,7 @@ SECTIONS = (
             Reason(
                 "BrokersStopped",
                 "an administrator stopped brokers with `spec.maintenance.stopped`",
-                "start them when the maintenance is done: `spindle start`",
+                "start them when the maintenance is done: `spindle broker start`",
                 "ticket",
             ),
             Reason(

@@ -62,7 +62,7 @@ SECTIONS = (
             Reason(
                 "ReplicationStalled",
                 "not a byte of a copy between brokers has arrived for five minutes",
-                "bring back the brokers and leaders in the message that do not answer; if all answer, check their disks, logs and network. `spindle stop` and `spindle start` of the target restart the copy",
+                "bring back the brokers and leaders in the message that do not answer; if all answer, check their disks, logs and network. `spindle broker stop` and `spindle broker start` of the target restart the copy",
                 "ticket",
             ),
             Reason(

@@ -191,7 +191,7 @@ def _excluded(broker: str, slot: BrokerDisk) -> Waiting:
         )
     else:
         way_out = (
-            f"If the disk is healthy, stop and start the broker to use it again: `spindle stop {broker}`, then `spindle start {broker}`. No agent "
+            f"If the disk is healthy, stop and start the broker to use it again: `spindle broker stop {broker}`, then `spindle broker start {broker}`. No agent "
             "watches the disk, so Spindle does not notice that it is healthy, and re-replicates its partitions on other disks after a minute."
         )
     return Waiting(

@@ -18,6 +18,7 @@ _WORDS: Final = {
     "priorityClass": "its priority class",
     "pullSecrets": "its image pull secrets",
     "resources": "its CPU and memory",
+    "restart": "spec.rolling.restart",
     "sharedFilesystem": "whether disks may share a file system",
     "template": "the pod template of this Spindle version",
     "tolerations": "its tolerations",
@@ -28,11 +29,12 @@ def what_changed(pod: objects.RawObject, cluster: ClusterInputs, node: NodeInput
     """A clause such as "its configuration and its disks changed"; a general one if the pod has no annotation that records its parts."""
     before, after = objects.image(pod, names.CONTAINER_KAFKA), kafka_image(cluster)
     parts = _parts(pod)
+    before_it = {"restart": None} if parts else {}  # only pods with a text have this part
     fresh = spec_parts(cluster, node)
     changed = [
         _WORDS[part]
         for part in sorted(fresh)
-        if part in _WORDS and parts.get(part, fresh[part]) != fresh[part]
+        if part in _WORDS and parts.get(part, before_it.get(part, fresh[part])) != fresh[part]
     ]
     if before is not None and before != after:
         changed.insert(0, f"Kafka's image (from {before} to {after})")

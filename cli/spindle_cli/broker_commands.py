@@ -1,0 +1,174 @@
+"""``spindle broker``: stop and start a broker, remove it first, say that its node is lost, allow a restart in a deadlock."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from spindle.api.broker import KafkaBroker
+from spindle.api.cluster import KafkaCluster, WaitingEntry
+from spindle.model.given_consent import restart_named_in
+from spindle_cli import field_requests
+from spindle_cli.consent import agreed
+from spindle_cli.field_requests import FieldRequest
+from spindle_cli.kube import Kube, KubeError
+from spindle_cli.screen import say
+from spindle_cli.terminal import Force, Namespace, sentences
+
+app: Final = typer.Typer(
+    no_args_is_help=True, help="One broker: stop, start, remove first, accept the loss of its node."
+)
+
+Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")]
+
+
+@app.command()
+def stop(broker: Broker, namespace: Namespace = None, force: Force = False) -> None:
+    """Stop one broker for maintenance, as soon as no partition falls below min.insync.replicas without it."""
+    with sentences():
+        cluster = _set(namespace, broker, "stopped", {"maintenance": {"stopped": True}}, force=force)
+        say(
+            f"{broker} stops as soon as the safety checks allow it, and stays stopped until: spindle broker start {broker}\n"
+            f"Follow it with: spindle status {cluster}"
+        )
+
+
+@app.command()
+def start(broker: Broker, namespace: Namespace = None, force: Force = False) -> None:
+    """Start a stopped broker."""
+    with sentences():
+        cluster = _set(namespace, broker, "stopped", {"maintenance": {"stopped": False}}, force=force)
+        say(f"{broker} starts.\nFollow it with: spindle status {cluster}")
+
+
+@app.command("remove-first")
+def remove_first(
+    broker: Broker,
+    namespace: Namespace = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Do not prefer this broker any more.")] = False,
+    force: Force = False,
+) -> None:
+    """When the pool is scaled in, remove this broker before others."""
+    with sentences():
+        fields = {"maintenance": {"removeFirst": not undo}}
+        cluster = _set(namespace, broker, "remove-first", fields, force=force)
+        say(
+            f"{broker} is no longer removed before others."
+            if undo
+            else f"{broker} is removed first when replicas of its pool is lowered in KafkaCluster {cluster}."
+        )
+
+
+@app.command("node-lost")
+def node_lost(
+    broker: Broker,
+    namespace: Namespace = None,
+    yes: Annotated[
+        str | None, typer.Option("--node", help="Name of the lost node: accept without asking.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Accept that a broker's node, and its disks there, are lost permanently."""
+    with sentences():
+        kube = Kube.connect(namespace)
+        found = kube.broker(broker)
+        node = found.spec.node
+        if node is not None and found.spec.accept_data_loss and found.spec.accept_data_loss.node == node:
+            say(
+                f"The loss of node {node} is accepted for {broker} already; see: spindle status {found.spec.cluster}"
+            )
+            return
+        entry = lost_node_entry(kube.cluster(found.spec.cluster), found, yes)
+        say(
+            f"{entry.message}\nIf you accept it, the broker's replicas are copied from the others, and it starts empty on another node."
+        )
+        if not agreed(
+            f"Accept that node {node} and the disks of {broker} on it are lost permanently?", given=yes
+        ):
+            say("Nothing was changed.")
+            raise typer.Exit(1)
+        request = FieldRequest("KafkaBroker", broker, "lost-node", {"acceptDataLoss": {"node": node}})
+        field_requests.write(kube, request, found.metadata.uid or "", force=force)
+        say(
+            f"The loss of node {node} is accepted for {broker}.\nFollow it with: spindle status {found.spec.cluster}"
+        )
+
+
+@app.command("accept-unavailable")
+def accept_unavailable(
+    broker: Broker,
+    namespace: Namespace = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Token of the entry RestartDeadlock: accept without asking, if it is still this one."
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Resolve a restart deadlock: allow this restart, although partitions reject writes until the broker is back."""
+    with sentences():
+        kube = Kube.connect(namespace)
+        found = kube.broker(broker)
+        entry, named = deadlock_entry(kube.cluster(found.spec.cluster), broker, token)
+        say(f"{entry.message}\n{entry.unblocked_by}")
+        if not agreed(
+            f"Allow the restart of {broker} although these partitions reject writes meanwhile?", given=token
+        ):
+            say("Nothing was changed.")
+            raise typer.Exit(1)
+        request = FieldRequest("KafkaBroker", broker, "unavailable", {"acceptUnavailable": named})
+        field_requests.write(kube, request, found.metadata.uid or "", force=force)
+        say(f"{broker} restarts.\nFollow it with: spindle status {found.spec.cluster}")
+
+
+def lost_node_entry(cluster: KafkaCluster, broker: KafkaBroker, node: str | None) -> WaitingEntry:
+    """The entry of the cluster's status that says that the broker's node is lost.
+
+    Raises:
+        KubeError: there is none, or the user names another node.
+    """
+    name, own = broker.metadata.name, broker.spec.node
+    if node is not None and node != own:
+        raise KubeError(f"{name} has its volumes on node {own}, not on {node}; nothing was changed")
+    entries = {each.reason: each for each in _waiting(cluster) if each.object == f"KafkaBroker/{name}"}
+    if still := entries.get("NodeStillReachable"):
+        raise KubeError(f"{still.message} {still.unblocked_by}")
+    if (entry := entries.get("NodeLost")) is None:
+        raise KubeError(
+            f"Spindle has no evidence that node {own} of {name} is lost. If it is, tell Kubernetes first: kubectl delete node {own}, or, while it is off: "
+            f"kubectl taint node {own} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute. Then run this command again"
+        )
+    return entry
+
+
+def deadlock_entry(cluster: KafkaCluster, broker: str, token: str | None) -> tuple[WaitingEntry, str]:
+    """The entry of the cluster's status that names the broker's restart as the way out of a deadlock, and its token.
+
+    Raises:
+        KubeError: there is none, it names another broker or no token, or the given token is another.
+    """
+    name = cluster.metadata.name
+    entry = next((each for each in _waiting(cluster) if each.reason == "RestartDeadlock"), None)
+    if entry is None:
+        raise KubeError(f"no brokers of {name} wait for each other to restart; see: spindle status {name}")
+    named = restart_named_in(entry.unblocked_by)
+    if named is None or named[0] != broker or token not in (None, named[1]):
+        raise KubeError(
+            f"this is not what the entry RestartDeadlock of {name} offers now. {entry.unblocked_by}"
+        )
+    return entry, named[1]
+
+
+def _waiting(cluster: KafkaCluster) -> list[WaitingEntry]:
+    return list(cluster.status.waiting) if cluster.status else []
+
+
+def _set(namespace: str | None, broker: str, what: str, fields: Mapping[str, Any], *, force: bool) -> str:
+    """Set fields of a broker; returns the name of its cluster."""
+    kube = Kube.connect(namespace)
+    found = kube.broker(broker)
+    field_requests.write(
+        kube, FieldRequest("KafkaBroker", broker, what, fields), found.metadata.uid or "", force=force
+    )
+    return found.spec.cluster

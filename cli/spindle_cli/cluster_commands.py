@@ -1,0 +1,36 @@
+"""``spindle pause`` and ``spindle resume``."""
+
+from typing import Annotated
+
+import typer
+
+from spindle_cli import field_requests
+from spindle_cli.field_requests import FieldRequest
+from spindle_cli.kube import Kube
+from spindle_cli.screen import say
+from spindle_cli.terminal import Force, Namespace, sentences
+
+Cluster = Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one of the namespace.")]
+
+
+def pause(cluster: Cluster = None, namespace: Namespace = None, force: Force = False) -> None:
+    """Let Spindle only observe and report; it changes nothing until: spindle resume."""
+    with sentences():
+        name = _set_paused(namespace, cluster, paused=True, force=force)
+        say(f"{name} is paused: Spindle changes nothing until: spindle resume {name}")
+
+
+def resume(cluster: Cluster = None, namespace: Namespace = None, force: Force = False) -> None:
+    """Let Spindle act again after spindle pause."""
+    with sentences():
+        name = _set_paused(namespace, cluster, paused=False, force=force)
+        say(f"{name} is no longer paused.\nFollow it with: spindle status {name}")
+
+
+def _set_paused(namespace: str | None, cluster: str | None, *, paused: bool, force: bool) -> str:
+    kube = Kube.connect(namespace)
+    found = kube.cluster(kube.one_cluster(cluster))
+    name = found.metadata.name
+    request = FieldRequest("KafkaCluster", name, "paused", {"paused": paused})
+    field_requests.write(kube, request, found.metadata.uid, force=force)
+    return name

@@ -1,0 +1,153 @@
+"""``spindle disk``: drain, cordon and release a disk, and accept the loss of its data."""
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from spindle.api.broker import KafkaBroker
+from spindle.api.cluster import KafkaCluster
+from spindle.model.given_consent import NamedLoss, losses_named_in
+from spindle_cli import field_requests
+from spindle_cli.consent import agreed
+from spindle_cli.field_requests import FieldRequest
+from spindle_cli.kube import Kube, KubeError
+from spindle_cli.screen import say
+from spindle_cli.terminal import Force, Namespace, sentences
+
+app: Final = typer.Typer(no_args_is_help=True, help="One disk: drain, cordon, release, accept its loss.")
+
+Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")]
+Disk = Annotated[str, typer.Argument(help="Name of the disk, for example disk0.")]
+_CORDON_SINCE: Final = (4, 3)
+
+
+@app.command()
+def drain(broker: Broker, disk: Disk, namespace: Namespace = None, force: Force = False) -> None:
+    """Move all replicas off a disk and remove it from its broker; once it is Drained, it is empty and safe to pull."""
+    with sentences():
+        kube = Kube.connect(namespace)
+        found = _broker_with(kube, broker, disk)
+        _request(kube, found, disk, "Drained", force=force)
+        say(
+            f"{disk} of {broker} is drained: its replicas move to other disks. It is safe to pull when its state is Drained.\n"
+            f"To use it again: spindle disk release {broker} {disk}\nFollow it with: spindle status {found.spec.cluster}"
+        )
+
+
+@app.command()
+def cordon(broker: Broker, disk: Disk, namespace: Namespace = None, force: Force = False) -> None:
+    """Place no new replica on a disk; its replicas stay. Needs Kafka 4.3 or later."""
+    with sentences():
+        kube = Kube.connect(namespace)
+        found = _broker_with(kube, broker, disk)
+        cannot_cordon(kube.cluster(found.spec.cluster), broker, disk)
+        _request(kube, found, disk, "Cordoned", force=force)
+        say(
+            f"{disk} of {broker} takes no new replica.\nTo use it again: spindle disk release {broker} {disk}"
+        )
+
+
+@app.command()
+def release(broker: Broker, disk: Disk, namespace: Namespace = None, force: Force = False) -> None:
+    """Use a drained or cordoned disk again."""
+    with sentences():
+        kube = Kube.connect(namespace)
+        request = FieldRequest("KafkaBroker", broker, disk, {})
+        path = ("maintenance", "disks", disk)
+        if field_requests.withdraw_entry(kube, request, path, force=force):
+            say(f"{disk} of {broker} is used again: replicas may be placed on it, and moves fill it.")
+        else:
+            say(f"{disk} of {broker} is neither drained nor cordoned; nothing was changed.")
+
+
+@app.command("accept-loss")
+def accept_loss(
+    broker: Broker,
+    disk: Disk,
+    namespace: Namespace = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Token of the loss, as DataAtRisk names it: accept without asking, if it is still this loss."
+        ),
+    ] = None,
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Remove the acceptance, for example one that is used up.")
+    ] = False,
+    force: Force = False,
+) -> None:
+    """Show which last replicas a failed disk has, and accept their loss after confirmation."""
+    with sentences():
+        kube = Kube.connect(namespace)
+        what = f"loss-of-{disk}"
+        if withdraw:
+            request = FieldRequest("KafkaBroker", broker, what, {})
+            path = ("acceptDataLoss", "disks", disk)
+            gone = field_requests.withdraw_entry(kube, request, path, force=force)
+            say(f"The acceptance for {disk} of {broker} is {'removed' if gone else 'not there'}.")
+            return
+        found = _broker_with(kube, broker, disk)
+        loss = named_loss(kube.cluster(found.spec.cluster), broker, disk, token)
+        say(loss.text)
+        if not agreed(f"Accept that this data of {disk} of {broker} is lost permanently?", given=token):
+            say("Nothing was changed.")
+            raise typer.Exit(1)
+        entry: dict[str, Any] = {"name": disk, "token": loss.token}
+        request = FieldRequest("KafkaBroker", broker, what, {"acceptDataLoss": {"disks": [entry]}})
+        field_requests.write(kube, request, found.metadata.uid or "", force=force)
+        say(
+            f"The loss is accepted ({loss.token}). Spindle first elects the most complete surviving replicas as leaders.\n"
+            f"Follow it with: spindle status {found.spec.cluster}"
+        )
+
+
+def named_loss(cluster: KafkaCluster, broker: str, disk: str, token: str | None) -> NamedLoss:
+    """The loss that the cluster's status names for a disk.
+
+    Raises:
+        KubeError: it names none, or another than the token does.
+    """
+    name = cluster.metadata.name
+    conditions = cluster.status.conditions if cluster.status else []
+    risk = next((each for each in conditions if each.type == "DataAtRisk" and each.status == "True"), None)
+    losses = losses_named_in(risk.message if risk else "")
+    loss = next((each for each in losses if (each.broker, each.disk) == (broker, disk)), None)
+    if loss is None:
+        others = [f"{each.disk} of {each.broker}" for each in losses]
+        said = f"it names {', '.join(others)}" if others else "it names no disk"
+        raise KubeError(
+            f"no loss to accept for {disk} of {broker}: the condition DataAtRisk of {name} names it when a last in-sync replica is on the failed disk; "
+            f"{said}. If the disk has failed, Spindle replaces its replicas from the others without consent; see: spindle status {name}"
+        )
+    if token is not None and token != loss.token:
+        raise KubeError(
+            f"the token is not that of the present loss. {loss.text} To accept this loss: spindle disk accept-loss {broker} {disk} --token "
+            f"{loss.token}"
+        )
+    return loss
+
+
+def cannot_cordon(cluster: KafkaCluster, broker: str, disk: str) -> None:
+    """Raise KubeError if the cluster's Kafka has no cordons."""
+    version = (cluster.status and cluster.status.version) or cluster.spec.version
+    parts = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if parts < _CORDON_SINCE:
+        raise KubeError(
+            f"Kafka {version} cannot cordon a disk; Kafka 4.3 can. Upgrade (spec.version), or empty the disk: spindle disk drain {broker} {disk}"
+        )
+
+
+def _broker_with(kube: Kube, name: str, disk: str) -> KafkaBroker:
+    """The broker, if it has the disk."""
+    broker = kube.broker(name)
+    there = [each.name for each in broker.spec.disks]
+    if disk not in there:
+        raise KubeError(f"{name} has no disk {disk}; it has {', '.join(there) or 'none yet'}")
+    return broker
+
+
+def _request(kube: Kube, broker: KafkaBroker, disk: str, state: str, *, force: bool) -> None:
+    """Set the desired state of one disk."""
+    entry = {"name": disk, "desiredState": state}
+    request = FieldRequest("KafkaBroker", broker.metadata.name, disk, {"maintenance": {"disks": [entry]}})
+    field_requests.write(kube, request, broker.metadata.uid or "", force=force)

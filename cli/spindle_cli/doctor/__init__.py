@@ -1,0 +1,1 @@
+"""``spindle doctor``: checks a Kubernetes cluster before a KafkaCluster is applied."""

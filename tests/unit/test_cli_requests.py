@@ -1,0 +1,343 @@
+"""The commands that write a user's fields: what they write, what they refuse, and the way out that a refusal names."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from spindle.api.broker import KafkaBroker
+from spindle.api.cluster import KafkaCluster
+from spindle.evacuation.deadlock import word_for
+from spindle_cli import main
+from spindle_cli.field_requests import FieldRequest, owners, strangers, withdraw_entry, write
+from spindle_cli.kube import ConflictError, Kube, KubeError, NotFoundError
+from tests.unit import cli_samples as samples
+
+RUNNER = CliRunner()
+TOKEN = "A" * 22 + ":5f0c3a9e81d24b67"
+RISK = (
+    "The only in-sync replica of 1 partition is on disk0 of demo-broker-0, which has failed: orders-3. To resolve: bring the disk back with its data; "
+    "or, if it is permanently lost, accept the loss: spindle disk accept-loss demo-broker-0 disk0, or this entry in spec.acceptDataLoss.disks of "
+    f'KafkaBroker demo-broker-0: {{"name": "disk0", "token": "{TOKEN}"}}'
+)
+
+
+class FakeKube:
+    """A namespace with one broker and its cluster; keeps what is applied."""
+
+    def __init__(self, cluster: dict[str, Any], **spec: Any) -> None:
+        self.namespace = "default"
+        self.raw_cluster = cluster
+        self.raw_broker = samples.broker(0)
+        self.raw_broker["metadata"] |= {"uid": "u-1", "managedFields": []}
+        self.raw_broker["spec"] |= spec
+        self.applied: list[tuple[str, dict[str, Any], bool]] = []
+        self.steps: list[Any] = []
+        self.conflict: tuple[str, ...] = ()
+
+    def clusters(self) -> list[KafkaCluster]:
+        return [KafkaCluster.parse(self.raw_cluster)]
+
+    def cluster(self, name: str) -> KafkaCluster:
+        return KafkaCluster.parse(self.raw_cluster)
+
+    def broker(self, name: str) -> KafkaBroker:
+        return KafkaBroker.parse(self.raw("KafkaBroker", name))
+
+    def raw(self, kind: str, name: str) -> dict[str, Any]:
+        if name != "demo-broker-0":
+            raise NotFoundError(f"there is no {kind} {name} in namespace default")
+        return copy.deepcopy(self.raw_broker)
+
+    def apply(self, body: dict[str, Any], manager: str, *, force: bool = False) -> dict[str, Any]:
+        if self.conflict and not force:
+            raise ConflictError("conflict", self.conflict)
+        self.applied.append((manager, body, force))
+        return copy.deepcopy(self.raw_broker)
+
+    def json_patch(self, kind: str, name: str, steps: list[Any]) -> None:
+        self.steps += steps
+
+    one_cluster = Kube.one_cluster
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeKube]:
+    def connect(cluster: dict[str, Any] | None = None, **spec: Any) -> FakeKube:
+        kube = FakeKube(cluster or samples.ready(), **spec)
+        monkeypatch.setattr(Kube, "connect", lambda namespace=None: kube)
+        return kube
+
+    return connect
+
+
+def said(output: str) -> str:
+    return " ".join(output.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "manager", "spec"),
+    [
+        ("disk drain demo-broker-0 disk0", "disk0", {"maintenance": {"disks": [{"name": "disk0", "desiredState": "Drained"}]}}),
+        ("disk cordon demo-broker-0 disk1", "disk1", {"maintenance": {"disks": [{"name": "disk1", "desiredState": "Cordoned"}]}}),
+        ("broker stop demo-broker-0", "stopped", {"maintenance": {"stopped": True}}),
+        ("broker start demo-broker-0", "stopped", {"maintenance": {"stopped": False}}),
+        ("stop demo-broker-0", "stopped", {"maintenance": {"stopped": True}}),
+        ("start demo-broker-0", "stopped", {"maintenance": {"stopped": False}}),
+        ("broker remove-first demo-broker-0", "remove-first", {"maintenance": {"removeFirst": True}}),
+        ("broker remove-first demo-broker-0 --undo", "remove-first", {"maintenance": {"removeFirst": False}}),
+        ("pause", "paused", {"paused": True}),
+        ("resume demo", "paused", {"paused": False}),
+    ],
+)  # fmt: skip
+def test_a_command_applies_its_own_field_under_a_manager_of_its_own(
+    connected: Callable[..., FakeKube], line: str, manager: str, spec: dict[str, Any]
+) -> None:
+    kube = connected()
+
+    done = RUNNER.invoke(main.app, line.split())
+
+    assert done.exit_code == 0, done.output
+    ((by, body, force),) = kube.applied
+    assert (by, body["spec"], force) == (f"spindle-cli-{manager}", spec, False)
+
+
+def test_a_rolling_restart_writes_the_time(connected: Callable[..., FakeKube]) -> None:
+    kube = connected()
+    RUNNER.invoke(main.app, ["rollout", "restart"])
+    ((_, body, _),) = kube.applied
+    assert body["spec"]["rolling"]["restart"].endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("broker stop demo-broker-7", "there is no KafkaBroker demo-broker-7 in namespace default"),
+        ("disk drain demo-broker-0 disk9", "demo-broker-0 has no disk disk9; it has disk0, disk1"),
+        ("disk accept-loss demo-broker-0 disk0", "it names no disk"),
+        ("broker node-lost demo-broker-0", "tell Kubernetes first: kubectl delete node node1"),
+        ("broker node-lost demo-broker-0 --node node7", "has its volumes on node node1, not on node7"),
+        ("broker accept-unavailable demo-broker-0", "no brokers of demo wait for each other to restart"),
+    ],
+)
+def test_a_refusal_writes_nothing_and_names_the_way_out(
+    connected: Callable[..., FakeKube], line: str, sentence: str
+) -> None:
+    kube = connected()
+
+    done = RUNNER.invoke(main.app, line.split())
+
+    assert done.exit_code == 1
+    assert sentence in said(done.stderr)
+    assert kube.applied == []
+
+
+def test_an_old_kafka_cannot_cordon(connected: Callable[..., FakeKube]) -> None:
+    kube = connected(samples.ready(version="4.2.0"))
+
+    done = RUNNER.invoke(main.app, ["disk", "cordon", "demo-broker-0", "disk0"])
+
+    assert done.exit_code == 1
+    assert "spindle disk drain demo-broker-0 disk0" in said(done.stderr)
+    assert kube.applied == []
+
+
+def at_risk() -> dict[str, Any]:
+    return samples.ready(conditions=[samples.condition("DataAtRisk", "True", "LastReplicaAtRisk", RISK)])
+
+
+@pytest.mark.parametrize("arguments", [[], ["--token", TOKEN]])
+def test_a_loss_is_shown_then_accepted_by_exactly_its_token(
+    connected: Callable[..., FakeKube], arguments: list[str]
+) -> None:
+    kube = connected(at_risk())
+
+    done = RUNNER.invoke(
+        main.app,
+        ["disk", "accept-loss", "demo-broker-0", "disk0", *arguments],
+        input=None if arguments else "y\n",
+    )
+
+    assert done.exit_code == 0
+    assert "orders-3" in done.stdout
+    ((by, body, _),) = kube.applied
+    assert by == "spindle-cli-loss-of-disk0"
+    assert body["spec"] == {"acceptDataLoss": {"disks": [{"name": "disk0", "token": TOKEN}]}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [([], "n\n"), ([], ""), (["--token", "B" * 22 + ":00000000"], "")],
+)
+def test_a_loss_is_not_accepted_without_consent_or_with_the_token_of_another(
+    connected: Callable[..., FakeKube], arguments: list[str], answer: str
+) -> None:
+    kube = connected(at_risk())
+
+    done = RUNNER.invoke(
+        main.app, ["disk", "accept-loss", "demo-broker-0", "disk0", *arguments], input=answer
+    )
+
+    assert done.exit_code == 1
+    assert kube.applied == []
+
+
+def node_lost(reason: str) -> dict[str, Any]:
+    entry = {
+        "action": "RecreateBroker",
+        "object": "KafkaBroker/demo-broker-0",
+        "reason": reason,
+        "message": "Node node1 no longer exists.",
+        "unblockedBy": "Remove the taint from node node1, or shut the node down.",
+    }
+    return samples.ready(waiting=[entry])
+
+
+def test_the_loss_of_a_node_is_accepted_by_its_name(connected: Callable[..., FakeKube]) -> None:
+    kube = connected(node_lost("NodeLost"))
+
+    done = RUNNER.invoke(main.app, ["broker", "node-lost", "demo-broker-0"], input="y\n")
+
+    assert done.exit_code == 0
+    assert "Node node1 no longer exists." in done.stdout
+    assert kube.applied[0][1]["spec"] == {"acceptDataLoss": {"node": "node1"}}
+
+
+def test_a_node_that_answers_is_not_accepted_as_lost(connected: Callable[..., FakeKube]) -> None:
+    kube = connected(node_lost("NodeStillReachable"))
+
+    done = RUNNER.invoke(main.app, ["broker", "node-lost", "demo-broker-0", "--node", "node1"])
+
+    assert done.exit_code == 1
+    assert "Remove the taint" in done.stderr
+    assert kube.applied == []
+
+
+def test_a_deadlock_is_resolved_by_the_token_of_its_entry(connected: Callable[..., FakeKube]) -> None:
+    token = word_for("uid", ["orders-3"])
+    entry = {
+        "action": "RestartPod",
+        "object": "KafkaCluster/demo",
+        "reason": "RestartDeadlock",
+        "message": "They block each other.",
+        "unblockedBy": f"Choose one: `spindle broker accept-unavailable demo-broker-0 --token {token}`. Then.",
+    }
+    kube = connected(samples.ready(waiting=[entry]))
+    line = ["broker", "accept-unavailable", "demo-broker-0"]
+
+    refused = RUNNER.invoke(main.app, [*line, "--token", "0" * 16])
+    assert refused.exit_code == 1
+    assert kube.applied == []
+    done = RUNNER.invoke(main.app, [*line, "--token", token])
+
+    assert done.exit_code == 0
+    assert kube.applied[0][1]["spec"] == {"acceptUnavailable": token}
+
+
+@pytest.mark.parametrize(
+    ("managers", "force", "outcome"),
+    [
+        (("kubectl-patch",), False, [True]),
+        (("spindle-cli", "spindle-cli-stopped"), False, [True]),
+        (("argocd-controller",), False, None),
+        (("kubectl-edit", "flux"), False, None),
+        (("argocd-controller",), True, [True]),
+    ],
+)
+def test_what_a_person_set_is_replaced_and_what_a_tool_owns_is_left_to_it(
+    connected: Callable[..., FakeKube], managers: tuple[str, ...], force: bool, outcome: list[bool] | None
+) -> None:
+    kube: Any = connected()
+    kube.conflict = managers
+    request = FieldRequest("KafkaBroker", "demo-broker-0", "stopped", {"maintenance": {"stopped": True}})
+
+    if outcome is None:
+        with pytest.raises(KubeError, match=r"own.* these fields.*--force"):
+            write(kube, request, "u-1", force=force)
+        assert kube.applied == []
+    else:
+        write(kube, request, "u-1", force=force)
+        assert [forced for *_, forced in kube.applied] == outcome
+
+
+def entry_owned_by(manager: str) -> dict[str, Any]:
+    owned: dict[str, Any] = {
+        "f:spec": {"f:maintenance": {"f:disks": {'k:{"name":"disk0"}': {"f:desiredState": {}}}}}
+    }
+    return {"manager": manager, "operation": "Update", "fieldsV1": owned}
+
+
+@pytest.mark.parametrize(
+    ("manager", "arguments", "code"),
+    [("kubectl-patch", [], 0), ("argocd-controller", [], 1), ("argocd-controller", ["--force"], 0)],
+)
+def test_a_release_removes_the_entry_of_a_person_and_leaves_that_of_a_tool(
+    connected: Callable[..., FakeKube], manager: str, arguments: list[str], code: int
+) -> None:
+    disks = [{"name": "disk1", "desiredState": "Drained"}, {"name": "disk0", "desiredState": "Drained"}]
+    kube = connected(maintenance={"disks": disks})
+    kube.raw_broker["metadata"]["managedFields"] = [entry_owned_by(manager)]
+
+    done = RUNNER.invoke(main.app, ["disk", "release", "demo-broker-0", "disk0", *arguments])
+
+    assert done.exit_code == code
+    if code:
+        assert "argocd-controller owns it" in said(done.stderr)
+        assert kube.steps == []
+    else:
+        assert kube.steps == [
+            {"op": "test", "path": "/spec/maintenance/disks/1/name", "value": "disk0"},
+            {"op": "remove", "path": "/spec/maintenance/disks/1"},
+        ]
+
+
+def test_a_release_of_a_disk_in_use_changes_nothing(connected: Callable[..., FakeKube]) -> None:
+    kube: Any = connected()
+    request = FieldRequest("KafkaBroker", "demo-broker-0", "disk0", {})
+    assert not withdraw_entry(kube, request, ("maintenance", "disks", "disk0"), force=False)
+    assert kube.applied == []
+
+
+def test_owners_are_those_of_the_entry_alone() -> None:
+    obj = {"metadata": {"managedFields": [entry_owned_by("a"), {"manager": "b", "fieldsV1": {"f:spec": {}}}]}}
+    assert owners(obj, ["maintenance", "disks"], "disk0") == ("a",)
+    assert strangers(("a", "kubectl-patch", "spindle-cli-x")) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "code"),
+    [
+        ({}, "Done", 0),
+        ({"takingDown": [{"pod": "demo-broker-1", "uid": "u", "nodeId": 1, "since": samples.NOW, "reason": "SpecChanged"}]}, "UnderWay", 3),
+        (
+            {
+                "waiting": [{"action": "RestartPod", "object": "Pod/x", "reason": "RolloutStalled", "message": "It waits."}],
+                "conditions": [samples.condition("Stalled", "True")],
+            },
+            "Stalled", 1,
+        ),
+        ({"observedGeneration": 0}, "UnderWay", 3),
+    ],
+)  # fmt: skip
+def test_the_status_of_a_rollout_and_its_exit_code(
+    connected: Callable[..., FakeKube], changes: dict[str, Any], state: str, code: int
+) -> None:
+    connected(samples.ready(**changes))
+
+    done = RUNNER.invoke(main.app, ["rollout", "status", "-o", "json"])
+
+    assert (json.loads(done.stdout)["state"], done.exit_code) == (state, code)
+
+
+def test_a_paused_cluster_is_not_done(connected: Callable[..., FakeKube]) -> None:
+    paused = samples.ready()
+    paused["spec"]["paused"] = True
+    connected(paused)
+
+    done = RUNNER.invoke(main.app, ["rollout", "status"])
+
+    assert done.exit_code == 3
+    assert "spindle resume demo" in done.stdout
