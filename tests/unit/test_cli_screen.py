@@ -152,7 +152,14 @@ class FakeKube:
         found: KafkaBroker = spoiled(KafkaBroker.parse(samples.broker(0, *disks)), self.nasty)
         return found
 
-    def set_stopped(self, broker: str, *, stopped: bool) -> None:
+    def raw(self, kind: str, name: str) -> Any:
+        made = samples.broker(0, samples.disk(0, "disk0")) if kind == "KafkaBroker" else samples.ready(name)
+        return spoiled(made, self.nasty)
+
+    def apply(self, body: Any, manager: str, *, force: bool = False) -> Any:
+        return spoiled(body, self.nasty)
+
+    def json_patch(self, *_: Any) -> None:
         return
 
     def rebalances(self, cluster: str | None) -> list[KafkaRebalance]:
@@ -188,6 +195,15 @@ COMMANDS = [
     pytest.param(["wait", "demo"], 0, id="wait"),
     pytest.param(["stop", "demo-broker-0"], 0, id="stop"),
     pytest.param(["start", "demo-broker-0"], 0, id="start"),
+    pytest.param(["broker", "remove-first", "demo-broker-0"], 0, id="remove-first"),
+    pytest.param(["broker", "node-lost", "demo-broker-0", "--node", "n"], 0, id="node-lost"),
+    pytest.param(["disk", "drain", "demo-broker-0", "disk0"], 0, id="drain"),
+    pytest.param(["disk", "release", "demo-broker-0", "disk0"], 0, id="release"),
+    pytest.param(["disk", "accept-loss", "demo-broker-0", "disk0", "--token", "t"], 0, id="accept-loss"),
+    pytest.param(["pause", "demo"], 0, id="pause"),
+    pytest.param(["resume", "demo"], 0, id="resume"),
+    pytest.param(["rollout", "status"], 0, id="rollout-status"),
+    pytest.param(["rollout", "restart"], 0, id="rollout-restart"),
     pytest.param(["rebalance", "list"], 0, id="rebalance-list"),
     pytest.param(["rebalance", "show", "one"], 0, id="rebalance-show"),
     pytest.param(["rebalance", "wait", "one"], 0, id="rebalance-wait"),
