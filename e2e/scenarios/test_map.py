@@ -21,9 +21,11 @@ pytestmark = pytest.mark.e2e
 _RECORD: Final = """{
   const cell = document.querySelector('.card[data-broker="%s"] .cell[data-disk="%s"]');
   window.shown = [];
+  let last = cell.dataset.state;
   new MutationObserver(() => {
     const state = cell.dataset.state;
-    if (state !== window.shown.at(-1)?.[0]) window.shown.push([state, Date.now() / 1000]);
+    if (state !== last) window.shown.push([state, Date.now() / 1000]);
+    last = state;
   }).observe(cell, {attributes: true, attributeFilter: ["data-state"]});
 }"""
 _LATEST: Final = 2.0  # seconds after the status; alone on a machine it takes a tenth of one
