@@ -150,7 +150,7 @@ def test_a_disk_opens_with_its_details_by_the_keyboard_alone(
     assert "/mnt/disks/disk1" in text
     assert "data-disk1-demo-3" in text
     assert "DiskActive disk1 is in use." in text
-    assert "kubectl apply --server-side --field-manager=demo-broker-3-disk1" in text
+    assert "spindle disk drain demo-broker-3 disk1" in text
     assert ("dialog", "Broker 3 disk1") in tab.accessible()
 
     tab.press("Escape")

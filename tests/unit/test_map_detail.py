@@ -1,6 +1,5 @@
 """What the map shows of one disk."""
 
-import json
 import shlex
 from typing import Any
 
@@ -73,21 +72,12 @@ def test_which_messages_name_a_disk(message: str, named: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "wanted"),
-    [
-        (
-            "Active",
-            [{"disks": [{"name": "disk1", "desiredState": state}]} for state in ("Cordoned", "Drained")],
-        ),
-        ("Drained", [None]),
-        ("Failed", []),
-    ],
+    ("state", "wanted"), [("Active", ["cordon", "drain"]), ("Drained", ["release"]), ("Failed", [])]
 )
-def test_maintenance_is_a_server_side_apply_per_disk(state: str, wanted: list[Any]) -> None:
-    found = [shlex.split(each) for each in commands(broker(state=state)) if "--server-side" in each]
+def test_maintenance_is_a_command_per_disk(state: str, wanted: list[str]) -> None:
+    found = [shlex.split(each) for each in commands(broker(state=state)) if "spindle disk" in each]
 
-    assert [json.loads(each[1])["spec"].get("maintenance") for each in found] == wanted
-    assert all("--field-manager=demo-broker-1-disk1" in each for each in found)
+    assert found == [["spindle", "disk", verb, "demo-broker-1", "disk1", "-n", "default"] for verb in wanted]
 
 
 def test_no_text_of_others_ends_a_word_of_a_command() -> None:

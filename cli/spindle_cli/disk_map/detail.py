@@ -1,6 +1,5 @@
 """What the map shows of one disk: pure functions."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
@@ -14,7 +13,7 @@ from spindle.api.broker import (
     ObservedDisk,
     ThresholdTime,
 )
-from spindle.api.names import API_VERSION, log_dir
+from spindle.api.names import log_dir
 from spindle_cli.disk_map.model import Json, disk_cell, moves_within
 from spindle_cli.overview import size
 
@@ -146,30 +145,17 @@ def commands(broker: KafkaBroker, disk: BrokerDiskStatus) -> list[Json]:
         found.append(
             (f"The device, on node {disk.node or broker.spec.node}", f"lsblk -O {quote(disk.device)}")
         )
-    for label, state in _maintenance_choices(disk.state):
-        found.append((label, _maintenance(broker, disk.name, state)))
-    found.append(("Stop the broker when it is safe", f"spindle stop {name} {in_namespace}"))
+    for label, verb in _maintenance(disk.state):
+        found.append((label, f"spindle disk {verb} {name} {quote(disk.name)} {in_namespace}"))
+    found.append(("Stop the broker when it is safe", f"spindle broker stop {name} {in_namespace}"))
     return [{"label": label, "command": command} for label, command in found]
 
 
-def _maintenance_choices(state: str | None) -> list[tuple[str, str | None]]:
-    """Maintenance that a user may ask for in a state: its description and the desired state; None takes it back."""
+def _maintenance(state: str | None) -> list[tuple[str, str]]:
+    """Maintenance that a user may ask for in a state: its description and the verb of ``spindle disk``."""
     if state in _IN_USE:
         return [
-            ("Place no new replica on it", "Cordoned"),
-            ("Move all replicas off it and remove it from the broker", "Drained"),
+            ("Place no new replica on it", "cordon"),
+            ("Move all replicas off it and remove it from the broker", "drain"),
         ]
-    return [("Use it again", None)] if state in ("Draining", "Drained") else []
-
-
-def _maintenance(broker: KafkaBroker, disk: str, state: str | None) -> str:
-    """Server-side apply with a field manager for each disk: other disks' entries stay."""
-    spec = {"maintenance": {"disks": [{"name": disk, "desiredState": state}]}} if state else {}
-    manifest = {
-        "apiVersion": API_VERSION,
-        "kind": "KafkaBroker",
-        "metadata": {"name": broker.metadata.name, "namespace": broker.metadata.namespace or "default"},
-        "spec": spec,
-    }
-    manager = quote(f"{broker.metadata.name}-{disk}")
-    return f"echo {quote(json.dumps(manifest))} | kubectl apply --server-side --field-manager={manager} -f -"
+    return [("Use it again", "release")] if state in ("Draining", "Drained") else []
