@@ -9,17 +9,15 @@ from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster, WaitingEntry
 from spindle.model.given_consent import restart_named_in
 from spindle_cli import field_requests
-from spindle_cli.consent import agreed
+from spindle_cli.consent import consent
 from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.screen import say
-from spindle_cli.terminal import Force, Namespace, sentences
+from spindle_cli.terminal import Broker, Force, Namespace, sentences
 
 app: Final = typer.Typer(
     no_args_is_help=True, help="One broker: stop, start, remove first, accept the loss of its node."
 )
-
-Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")]
 
 
 @app.command()
@@ -82,11 +80,7 @@ def node_lost(
         say(
             f"{entry.message}\nIf you accept it, the broker's replicas are copied from the others, and it starts empty on another node."
         )
-        if not agreed(
-            f"Accept that node {node} and the disks of {broker} on it are lost permanently?", given=yes
-        ):
-            say("Nothing was changed.")
-            raise typer.Exit(1)
+        consent(f"Accept that node {node} and the disks of {broker} on it are lost permanently?", given=yes)
         request = FieldRequest("KafkaBroker", broker, "lost-node", {"acceptDataLoss": {"node": node}})
         field_requests.write(kube, request, found.metadata.uid or "", force=force)
         say(
@@ -112,11 +106,9 @@ def accept_unavailable(
         found = kube.broker(broker)
         entry, named = deadlock_entry(kube.cluster(found.spec.cluster), broker, token)
         say(f"{entry.message}\n{entry.unblocked_by}")
-        if not agreed(
+        consent(
             f"Allow the restart of {broker} although these partitions reject writes meanwhile?", given=token
-        ):
-            say("Nothing was changed.")
-            raise typer.Exit(1)
+        )
         request = FieldRequest("KafkaBroker", broker, "unavailable", {"acceptUnavailable": named})
         field_requests.write(kube, request, found.metadata.uid or "", force=force)
         say(f"{broker} restarts.\nFollow it with: spindle status {found.spec.cluster}")

@@ -1,16 +1,10 @@
 """``spindle pause`` and ``spindle resume``."""
 
-from typing import Annotated
-
-import typer
-
 from spindle_cli import field_requests
 from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube
 from spindle_cli.screen import say
-from spindle_cli.terminal import Force, Namespace, sentences
-
-Cluster = Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one of the namespace.")]
+from spindle_cli.terminal import Cluster, Force, Namespace, sentences
 
 
 def pause(cluster: Cluster = None, namespace: Namespace = None, force: Force = False) -> None:

@@ -4,22 +4,27 @@ import typer
 
 from spindle.api.printable import printable
 from spindle_cli.kube import KubeError
+from spindle_cli.screen import say
 
 
-def agreed(question: str, *, given: object) -> bool:
-    """Whether the user agrees.
+def consent(question: str, *, given: object) -> None:
+    """Continue only if the user agrees.
 
     Args:
         given: what the command line agreed to; nothing is asked then.
 
     Raises:
         KubeError: nobody can answer.
+        typer.Exit: the user does not agree.
     """
     if given:
-        return True
+        return
     try:
-        return typer.confirm(printable(question))
+        answer = typer.confirm(printable(question))
     except typer.Abort as error:
         raise KubeError(
             "not confirmed. Answer y, or agree on the command line: the command's --help names the option"
         ) from error
+    if not answer:
+        say("Nothing was changed.")
+        raise typer.Exit(1)

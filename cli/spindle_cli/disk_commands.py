@@ -8,15 +8,14 @@ from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.model.given_consent import NamedLoss, losses_named_in
 from spindle_cli import field_requests
-from spindle_cli.consent import agreed
+from spindle_cli.consent import consent
 from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.screen import say
-from spindle_cli.terminal import Force, Namespace, sentences
+from spindle_cli.terminal import Broker, Force, Namespace, sentences
 
 app: Final = typer.Typer(no_args_is_help=True, help="One disk: drain, cordon, release, accept its loss.")
 
-Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")]
 Disk = Annotated[str, typer.Argument(help="Name of the disk, for example disk0.")]
 _CORDON_SINCE: Final = (4, 3)
 
@@ -89,9 +88,7 @@ def accept_loss(
         found = _broker_with(kube, broker, disk)
         loss = named_loss(kube.cluster(found.spec.cluster), broker, disk, token)
         say(loss.text)
-        if not agreed(f"Accept that this data of {disk} of {broker} is lost permanently?", given=token):
-            say("Nothing was changed.")
-            raise typer.Exit(1)
+        consent(f"Accept that this data of {disk} of {broker} is lost permanently?", given=token)
         entry: dict[str, Any] = {"name": disk, "token": loss.token}
         request = FieldRequest("KafkaBroker", broker, what, {"acceptDataLoss": {"disks": [entry]}})
         field_requests.write(kube, request, found.metadata.uid or "", force=force)

@@ -14,6 +14,7 @@ from spindle.api.rebalance import KafkaRebalance
 from spindle_cli.libraries import kubernetes, urllib3
 
 FIELD_MANAGER: Final = "spindle-cli"
+_PAGE: Final = 100  # objects of one answer
 _TIMEOUT: Final = (5, 30)  # seconds to connect, to answer
 _OWNER: Final = re.compile(r'conflict with "([^"]+)"')
 PLURALS: Final = {
@@ -120,7 +121,7 @@ class Kube:
 
     def cluster(self, name: str) -> KafkaCluster:
         """One cluster."""
-        return KafkaCluster.parse(self._get("kafkaclusters", name, f"KafkaCluster {name}"))
+        return KafkaCluster.parse(self.raw("KafkaCluster", name))
 
     def view(self, name: str) -> ClusterView:
         """A cluster with its brokers and controllers."""
@@ -136,11 +137,22 @@ class Kube:
 
     def broker(self, name: str) -> KafkaBroker:
         """One broker."""
-        return KafkaBroker.parse(self._get("kafkabrokers", name, f"KafkaBroker {name}"))
+        return KafkaBroker.parse(self.raw("KafkaBroker", name))
 
     def raw(self, kind: str, name: str) -> Json:
         """One object of a kind of Spindle's, as the API server sends it."""
-        return self._get(PLURALS[kind], name, f"{kind} {name}")
+        call = self._custom.get_namespaced_custom_object
+        there: Json = self.ask(f"{kind} {name}", call, *self._place(kind, name))
+        return there
+
+    def _place(self, kind: str, name: str) -> tuple[str, str, str, str, str]:
+        return names.GROUP, names.VERSION, self.namespace, PLURALS[kind], name
+
+    def _patch(self, kind: str, name: str, body: Json | list[Json], content: str, **options: Any) -> Json:
+        call = self._custom.patch_namespaced_custom_object
+        options = {"field_manager": FIELD_MANAGER, "_content_type": content, **options}
+        changed: Json = self.ask(f"{kind} {name}", call, *self._place(kind, name), body, **options)
+        return changed
 
     def apply(self, body: Json, manager: str, *, force: bool = False) -> Json:
         """Server-side apply: the fields of ``body`` become this manager's, and its former ones are removed.
@@ -149,30 +161,22 @@ class Kube:
             ConflictError: others own one of the fields with another value, and ``force`` is not set.
         """
         kind, name = body["kind"], body["metadata"]["name"]
-        call = self._custom.patch_namespaced_custom_object
-        place = (names.GROUP, names.VERSION, self.namespace, PLURALS[kind], name)
-        found: Json = self.ask(
-            f"{kind} {name}", call, *place, body,
-            field_manager=manager, force=force, field_validation="Strict", _content_type="application/apply-patch+yaml",
-        )  # fmt: skip
-        return found
+        options = {"field_manager": manager, "force": force, "field_validation": "Strict"}
+        return self._patch(kind, name, body, "application/apply-patch+yaml", **options)
 
     def json_patch(self, kind: str, name: str, steps: list[Json]) -> None:
         """Change one object, if the tests among the steps hold."""
-        call = self._custom.patch_namespaced_custom_object
-        place = (names.GROUP, names.VERSION, self.namespace, PLURALS[kind], name)
-        content = "application/json-patch+json"
-        self.ask(f"{kind} {name}", call, *place, steps, field_manager=FIELD_MANAGER, _content_type=content)
+        self._patch(kind, name, steps, "application/json-patch+json")
 
     def events(self, broker: str) -> list[Json]:
         """Kubernetes events that regard a KafkaBroker, raw."""
         chosen = f"involvedObject.kind=KafkaBroker,involvedObject.name={broker}"
         call = self._core.list_namespaced_event
-        return list(self._raw("events", call, self.namespace, field_selector=chosen)["items"])
+        return list(self.answer("events", call, self.namespace, field_selector=chosen)["items"])
 
     def config_map(self, name: str) -> Json:
         """One ConfigMap."""
-        return self._raw(f"ConfigMap {name}", self._core.read_namespaced_config_map, name, self.namespace)
+        return self.answer(f"ConfigMap {name}", self._core.read_namespaced_config_map, name, self.namespace)
 
     def rebalances(self, cluster: str | None = None) -> list[KafkaRebalance]:
         """Proposals, the oldest first.
@@ -186,24 +190,17 @@ class Kube:
 
     def rebalance(self, name: str) -> KafkaRebalance:
         """One proposal."""
-        return KafkaRebalance.parse(self._get("kafkarebalances", name, f"KafkaRebalance {name}"))
+        return KafkaRebalance.parse(self.raw("KafkaRebalance", name))
 
     def change_rebalance(self, name: str, version: str, spec: Json) -> None:
         """Set a user's fields of a proposal, if it still has this resourceVersion; an empty version matches any."""
         metadata = {"resourceVersion": version} if version else {}
-        call = self._custom.patch_namespaced_custom_object
-        self.ask(
-            f"KafkaRebalance {name}",
-            call,
-            *(names.GROUP, names.VERSION, self.namespace, "kafkarebalances", name),
-            {"metadata": metadata, "spec": spec},
-            field_manager=FIELD_MANAGER,
-            _content_type="application/merge-patch+json",
-        )
+        body = {"metadata": metadata, "spec": spec}
+        self._patch("KafkaRebalance", name, body, "application/merge-patch+json")
 
     def cron_job(self, name: str) -> Json:
         """One CronJob."""
-        return self._raw(f"CronJob {name}", self._batch.read_namespaced_cron_job, name, self.namespace)
+        return self.answer(f"CronJob {name}", self._batch.read_namespaced_cron_job, name, self.namespace)
 
     def create_job(self, manifest: Json) -> None:
         """Create a Job."""
@@ -214,11 +211,11 @@ class Kube:
     def pods(self, selector: str) -> list[Json]:
         """The namespace's pods with these labels."""
         call = self._core.list_namespaced_pod
-        return list(self._raw("pods", call, self.namespace, label_selector=selector)["items"])
+        return list(self.answer("pods", call, self.namespace, label_selector=selector)["items"])
 
     def pod(self, name: str) -> Json:
         """One pod."""
-        return self._raw(f"pod {name}", self._core.read_namespaced_pod, name, self.namespace)
+        return self.answer(f"pod {name}", self._core.read_namespaced_pod, name, self.namespace)
 
     def create_pod(self, manifest: Json) -> None:
         """Create a pod."""
@@ -264,12 +261,17 @@ class Kube:
         answer = self.ask(plural, call, names.GROUP, names.VERSION, self.namespace, plural)
         return list(answer["items"])
 
-    def _get(self, plural: str, name: str, what: str) -> Json:
-        call = self._custom.get_namespaced_custom_object
-        found: Json = self.ask(what, call, names.GROUP, names.VERSION, self.namespace, plural, name)
-        return found
+    def pages(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Iterator[Json]:
+        """The answers of a list, page by page, so that one page is in memory at a time."""
+        more: Json = {}
+        while True:
+            page = self.answer(what, call, *args, limit=_PAGE, **kwargs, **more)
+            yield page
+            if not (following := page["metadata"].get("continue")):
+                return
+            more = {"_continue": following}
 
-    def _raw(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Json:
+    def answer(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Json:
         """An object as the API server sends it, which the client's own classes would change."""
         found: Json = json.loads(self.ask(what, call, *args, _preload_content=False, **kwargs).data)
         return found

@@ -1,22 +1,22 @@
 """``spindle rollout``: how far restarts are, and a restart of all brokers and controllers."""
 
+import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
 from spindle.api.cluster import KafkaCluster
+from spindle.model.times import stamp
 from spindle_cli import field_requests
 from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube
 from spindle_cli.output import Output, OutputOption, structured
 from spindle_cli.screen import on_one_line, say
-from spindle_cli.terminal import Force, Namespace, sentences
+from spindle_cli.terminal import Cluster, Force, Namespace, sentences
 
 app: Final = typer.Typer(no_args_is_help=True, help="Restarts of brokers and controllers: status, restart.")
 
-Cluster = Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one of the namespace.")]
 _RESTART: Final = "RestartPod"
 EXIT_STALLED: Final = 1
 EXIT_UNDER_WAY: Final = 3
@@ -110,7 +110,7 @@ def restart(cluster: Cluster = None, namespace: Namespace = None, force: Force =
         kube = Kube.connect(namespace)
         found = kube.cluster(kube.one_cluster(cluster))
         name = found.metadata.name
-        text = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        text = stamp(time.time())
         request = FieldRequest("KafkaCluster", name, "restart", {"rolling": {"restart": text}})
         field_requests.write(kube, request, found.metadata.uid, force=force)
         say(

@@ -21,6 +21,8 @@ Namespace = Annotated[
 OfCluster = Annotated[
     str | None, typer.Option("--cluster", "-c", help="KafkaCluster; default: the only one of the namespace.")
 ]
+Cluster = Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one of the namespace.")]
+Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")]
 Force = Annotated[
     bool,
     typer.Option(

@@ -33,23 +33,17 @@ def password(
         kube = Kube.connect(namespace)
         found = KafkaUser.parse(kube.raw("KafkaUser", user))
         secret = secret_of(found)
-        if stdin:
-            wanted = accepted(sys.stdin.readline().rstrip("\r\n"))
-            _replace(kube, secret, wanted)
-            say(
-                f"The password of {user} is replaced in Secret {secret}; Spindle sets it in Kafka within seconds.",
-                err=True,
-            )
-        elif new:
-            wanted = secrets.token_urlsafe(_BYTES)
-            _replace(kube, secret, wanted)
-            say(
-                f"The password of {user} is replaced in Secret {secret}; Spindle sets it in Kafka within seconds.",
-                err=True,
-            )
-            say(wanted)
-        else:
+        if not (stdin or new):
             say(_stored(kube, secret)[0])
+            return
+        wanted = accepted(sys.stdin.readline().rstrip("\r\n")) if stdin else secrets.token_urlsafe(_BYTES)
+        _replace(kube, secret, wanted)
+        say(
+            f"The password of {user} is replaced in Secret {secret}; Spindle sets it in Kafka within seconds.",
+            err=True,
+        )
+        if not stdin:
+            say(wanted)
 
 
 def secret_of(user: KafkaUser) -> str:

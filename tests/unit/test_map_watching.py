@@ -9,7 +9,7 @@ import pytest
 
 from spindle_cli.disk_map import watching
 from spindle_cli.disk_map.watching import Source, Watch
-from spindle_cli.kube import KubeError
+from spindle_cli.kube import Kube, KubeError
 
 
 class Answer:
@@ -62,6 +62,8 @@ class Told:
 
 class FakeKube:
     """Answers in order; the last one stops the watch."""
+
+    pages, answer = Kube.pages, Kube.answer
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)

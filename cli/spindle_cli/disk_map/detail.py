@@ -14,11 +14,10 @@ from spindle.api.broker import (
     ThresholdTime,
 )
 from spindle.api.names import log_dir
-from spindle_cli.disk_map.model import Json, disk_cell, moves_within
+from spindle_cli.disk_map.model import LEVELS, Json, disk_cell, moves_within
 from spindle_cli.overview import size
 
 _EVENTS: Final = 40
-_STARTS: Final = ("warn_at", "move_at", "cordon_at", "block_producers_at")
 _IN_USE: Final = frozenset({"Active", "Cordoned", "Backfilling"})
 
 
@@ -86,8 +85,7 @@ def _facts(
 def _forecast(found: DiskForecast | None) -> Json | None:
     if found is None:
         return None
-    levels = ("Warn", "Move", "Cordon", "BlockProducers")
-    times = [(level, getattr(found, field)) for level, field in zip(levels, _STARTS, strict=True)]
+    times = [(level, getattr(found, field)) for level, field in LEVELS]
     return {
         "bytesPerSecond": found.bytes_per_second,
         "times": [_time(level, time) for level, time in times if time is not None],

@@ -22,7 +22,7 @@ Place = tuple[float, int]  # seconds since the epoch, bytes copied at that time
 AHEAD: Final = timedelta(days=7)
 _ENDED_SHOWN: Final = 3
 # Thresholds of a forecast, in the order in which they are reached.
-_LEVELS: Final = (
+LEVELS: Final = (
     ("Warn", "warn_at"),
     ("Move", "move_at"),
     ("Cordon", "cordon_at"),
@@ -105,7 +105,7 @@ def _expected(disk: BrokerDiskStatus, forecast: DiskForecast) -> Json:
     if disk.capacity_bytes and disk.used_bytes is not None:
         then = disk.used_bytes + forecast.bytes_per_second * AHEAD.total_seconds()
         found["expected"] = round(min(100.0, max(0.0, 100 * then / disk.capacity_bytes)), 1)
-    for level, field in _LEVELS:
+    for level, field in LEVELS:
         time = getattr(forecast, field)
         if time is not None:
             return {**found, "next": {"level": level, "at": time.at}}

@@ -2,14 +2,15 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from importlib import resources
 from typing import Final
 
 from aiohttp import web
 
+from spindle.model.times import stamp
 from spindle_cli.disk_map.access import HEADERS, Access, Asked
 from spindle_cli.disk_map.board import Board
 from spindle_cli.disk_map.detail import disk_detail
@@ -122,7 +123,7 @@ class MapServer:
         except KubeError as error:  # a user may read brokers without reading events
             events, untold = [], str(error)
         detail = disk_detail(broker, disk, events)
-        return None if detail is None else {**detail, "eventsError": untold, "read": _now()}
+        return None if detail is None else {**detail, "eventsError": untold, "read": stamp(time.time())}
 
 
 def _asked(request: web.Request, access: Access) -> Asked:
@@ -141,10 +142,6 @@ def _files() -> dict[str, bytes]:
     """The page's files by name."""
     folder = resources.files("spindle_cli.disk_map") / "page"
     return {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith(tuple(_TYPES))}
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def run(kube: Kube, cluster: str, port: int, say: Callable[[str], None]) -> None:

@@ -10,7 +10,6 @@ from spindle.api import names
 from spindle_cli.kube import Json, Kube, KubeError
 from spindle_cli.libraries import kubernetes, urllib3
 
-_PAGE: Final = 100  # objects per answer: they are passed on, and forgotten, page by page
 _WATCH_S: Final = 55  # the API server ends a watch after this time
 _SILENT_S: Final = 65  # longer than that: the connection is dead
 _FIRST_WAIT_S: Final = 1.0
@@ -109,22 +108,24 @@ class Watch(threading.Thread):
         return self._version
 
     def _pages(self) -> Iterator[Json]:
-        more: dict[str, Any] = {}
-        while True:
-            page = json.loads(self._ask(limit=_PAGE, **more).data)
+        each = self._source
+        for page in self._kube.pages(each.kind, each.call, *each.where, **each.chosen):
             yield from page["items"]
             self._version = str(page["metadata"]["resourceVersion"])
-            if not (following := page["metadata"].get("continue")):
-                return
-            more = {"_continue": following}
 
     def _watch(self, version: str) -> str:
         """Pass on changes until the API server ends the watch; returns the version of the latest one."""
-        answer = self._ask(
+        each = self._source
+        answer = self._kube.ask(
+            each.kind,
+            each.call,
+            *each.where,
+            **each.chosen,
             watch=True,
             resource_version=version,
             allow_watch_bookmarks=True,
             timeout_seconds=_WATCH_S,
+            _preload_content=False,
             _request_timeout=(5, _SILENT_S),
         )
         try:
@@ -141,12 +142,6 @@ class Watch(threading.Thread):
         finally:
             answer.release_conn()
         return version
-
-    def _ask(self, **options: Any) -> Any:
-        each = self._source
-        return self._kube.ask(
-            each.kind, each.call, *each.where, **each.chosen, **options, _preload_content=False
-        )
 
 
 def _error(obj: Json) -> Exception:

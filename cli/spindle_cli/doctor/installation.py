@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from spindle.api import names
-from spindle.model import nodes
+from spindle.model import nodes, objects
 from spindle.model.agents import CLOCKS_AGREE
 from spindle.model.waiting import some
 from spindle_cli.doctor.facts import Facts, Finding, Level
@@ -176,7 +176,7 @@ def agents(facts: Facts) -> Iterator[Finding]:
             "Enable them in the chart: agent.enabled=true.",
         )
         return
-    watched = {str(pod["spec"].get("nodeName")) for pod in facts.agents if _ready(pod)}
+    watched = {str(pod["spec"].get("nodeName")) for pod in facts.agents if objects.is_true(pod, "Ready")}
     usable = [nodes.name(each) for each in facts.nodes if nodes.admits(each, ())]
     bare = sorted(set(usable) - watched)
     if bare:
@@ -190,11 +190,6 @@ def agents(facts: Facts) -> Iterator[Finding]:
         )
     else:
         yield Finding("Agents", Level.OK, f"an agent is ready on each of {len(usable)} nodes")
-
-
-def _ready(pod: Mapping[str, Any]) -> bool:
-    conditions = nodes.items(nodes.section(pod, "status").get("conditions"))
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
 def clocks(facts: Facts) -> Iterator[Finding]:
@@ -225,7 +220,7 @@ def clocks(facts: Facts) -> Iterator[Finding]:
 
 def _skews(facts: Facts) -> dict[str, float]:
     """By node: how far its clock is ahead, by the lease that its kubelet renews every ten seconds; 0 if within what that can tell."""
-    ready = {nodes.name(each) for each in facts.nodes if _ready(each)}
+    ready = {nodes.name(each) for each in facts.nodes if objects.is_true(each, "Ready")}
     now, found = facts.server_time or 0.0, {}
     for lease in facts.leases:
         renewed = nodes.section(lease, "spec").get("renewTime")

@@ -114,8 +114,7 @@ def _commands(obj: Json) -> list[str]:
 
 
 def _items(kube: Kube, what: str, call: Any, *args: Any, **kwargs: Any) -> list[Json]:
-    answer = kube.ask(what, call, *args, _preload_content=False, **kwargs)
-    return list(json.loads(answer.data)["items"])
+    return list(kube.answer(what, call, *args, **kwargs)["items"])
 
 
 def _server(kube: Kube) -> tuple[str, float | None, float]:
@@ -135,13 +134,12 @@ def _definitions(kube: Kube, gaps: dict[str, str]) -> tuple[dict[str, Json], dic
     found: dict[str, Json] = {}
     for name in made:
         try:
-            answer = kube.ask(f"CustomResourceDefinition {name}", call, name, _preload_content=False)
+            found[name] = kube.answer(f"CustomResourceDefinition {name}", call, name)
         except NotFoundError:
             continue
         except KubeError as error:
             gaps["definitions"] = str(error)
             break
-        found[name] = json.loads(answer.data)
     return found, made
 
 
@@ -160,5 +158,4 @@ def _allowed(kube: Kube, right: Right) -> bool:
         },
     }
     call = kubernetes.client.AuthorizationV1Api(kube.api).create_self_subject_access_review
-    answer = kube.ask("SelfSubjectAccessReview", call, review, _preload_content=False)
-    return bool(json.loads(answer.data)["status"].get("allowed"))
+    return bool(kube.answer("SelfSubjectAccessReview", call, review)["status"].get("allowed"))

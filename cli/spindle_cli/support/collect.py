@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from spindle.api import names
+from spindle.model import objects
 from spindle_cli.kube import Json, Kube, KubeError
 from spindle_cli.libraries import kubernetes
 from spindle_cli.support.redact import Scrubber, bare
@@ -67,10 +68,10 @@ class Bundle:
         secrets = [each for namespace in namespaces for each in self._secrets(namespace)]
         scrubber = Scrubber(secrets)
         yield "secrets.json", _json([bare({**each, "kind": "Secret"}) for each in secrets])
-        found = {kind: list(objects) for kind, objects in self._resources(namespaces)}
+        found = {kind: list(listed) for kind, listed in self._resources(namespaces)}
         found["pods"] += [each for each in operators if each["metadata"]["namespace"] != self.kube.namespace]
-        for kind, objects in found.items():
-            for each in objects:
+        for kind, listed in found.items():
+            for each in listed:
                 yield _path(kind, each), _yaml(scrubber.value(bare(each)))
         yield "kafka.json", _json(scrubber.value(kafka_view(found)))
         events = [each for namespace in namespaces for each in self._events(namespace)]
@@ -134,23 +135,16 @@ class Bundle:
 
     def _list(self, what: str, call: Callable[..., Any], *where: str, **chosen: str) -> Iterator[Json]:
         """Objects of one kind, page by page; a refusal is a problem, not an error."""
-        more: dict[str, str] = {}
         try:
-            while True:
-                answer = self.kube.ask(
-                    what, call, *where, limit=100, **chosen, **more, _preload_content=False
-                )
-                page = json.loads(answer.data)
+            for page in self.kube.pages(what, call, *where, **chosen):
                 yield from page["items"]
-                if not (following := page["metadata"].get("continue")):
-                    return
-                more = {"_continue": following}
         except KubeError as error:
             self.problems.append(str(error))
 
     def _logs(self, pods: Sequence[Json]) -> Iterator[tuple[str, str]]:
         ordered = sorted(
-            pods, key=lambda pod: (not _is_spindles(pod), _is_ready(pod), pod["metadata"]["name"])
+            pods,
+            key=lambda pod: (not _is_spindles(pod), objects.is_true(pod, "Ready"), pod["metadata"]["name"]),
         )
         spindles = sum(map(_is_spindles, ordered))
         left = ordered[spindles + self.limits.pods :]
@@ -188,7 +182,7 @@ class Bundle:
         found: Json = {"spindle-kafka": metadata.version("spindle-kafka")}
         try:
             call = kubernetes.client.VersionApi(self.kube.api).get_code
-            found["kubernetes"] = json.loads(self.kube.ask("version", call, _preload_content=False).data)
+            found["kubernetes"] = self.kube.answer("version", call)
         except KubeError as error:
             self.problems.append(str(error))
         images = {
@@ -223,11 +217,6 @@ def _is_spindles(pod: Json) -> bool:
     return names.LABEL_CLUSTER not in pod["metadata"].get("labels", {}) and any(
         "spindle" in str(each.get("command") or each.get("image")) for each in pod["spec"]["containers"]
     )
-
-
-def _is_ready(pod: Json) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def _containers(pod: Json) -> Iterator[tuple[str, bool]]:
