@@ -121,6 +121,11 @@ def lost_node_entry(cluster: KafkaCluster, broker: KafkaBroker, node: str | None
         KubeError: there is none, or the user names another node.
     """
     name, own = broker.metadata.name, broker.spec.node
+    if own is None:
+        raise KubeError(
+            f"the volumes of {name} are on no node that could be lost; nothing was changed. What the broker waits for: "
+            f"spindle status {cluster.metadata.name}"
+        )
     if node is not None and node != own:
         raise KubeError(f"{name} has its volumes on node {own}, not on {node}; nothing was changed")
     entries = {each.reason: each for each in _waiting(cluster) if each.object == f"KafkaBroker/{name}"}

@@ -56,6 +56,7 @@ def release(broker: Broker, disk: Disk, namespace: Namespace = None, force: Forc
         if field_requests.withdraw_entry(kube, request, path, force=force):
             say(f"{disk} of {broker} is used again: replicas may be placed on it, and moves fill it.")
         else:
+            _broker_with(kube, broker, disk)
             say(f"{disk} of {broker} is neither drained nor cordoned; nothing was changed.")
 
 
@@ -83,6 +84,8 @@ def accept_loss(
             request = FieldRequest("KafkaBroker", broker, what, {})
             path = ("acceptDataLoss", "disks", disk)
             gone = field_requests.withdraw_entry(kube, request, path, force=force)
+            if not gone:
+                _broker_with(kube, broker, disk)
             say(f"The acceptance for {disk} of {broker} is {'removed' if gone else 'not there'}.")
             return
         found = _broker_with(kube, broker, disk)

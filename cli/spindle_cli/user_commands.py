@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from spindle.api import names
+from spindle.api.printable import printable
 from spindle.api.user import KafkaUser
 from spindle_cli import objects
 from spindle_cli.kube import ConflictError, Kube, KubeError
@@ -29,21 +30,46 @@ def password(
     ] = False,
 ) -> None:
     """Print the password of a KafkaUser, or replace it."""
+    if new and stdin:
+        raise typer.BadParameter("--new and --stdin exclude each other: one password can be set")
     with sentences():
         kube = Kube.connect(namespace)
         found = KafkaUser.parse(kube.raw("KafkaUser", user))
         secret = secret_of(found)
         if not (stdin or new):
-            say(_stored(kube, secret)[0])
+            print_exactly(user, _stored(kube, secret)[0])
             return
-        wanted = accepted(sys.stdin.readline().rstrip("\r\n")) if stdin else secrets.token_urlsafe(_BYTES)
+        wanted = accepted(sys.stdin.buffer.readline()) if stdin else secrets.token_urlsafe(_BYTES).encode()
         _replace(kube, secret, wanted)
         say(
             f"The password of {user} is replaced in Secret {secret}; Spindle sets it in Kafka within seconds.",
             err=True,
         )
         if not stdin:
-            say(wanted)
+            print_exactly(user, wanted)
+
+
+def print_exactly(user: str, stored: bytes) -> None:
+    """Print a password and a line end, without changing a byte of it.
+
+    Raises:
+        KubeError: standard output is a terminal, which would not show some of its characters or would obey them.
+    """
+    if sys.stdout.isatty() and not _is_shown(stored):
+        raise KubeError(
+            f"the password of {user} has characters that a terminal does not show, so it is not printed here. To get it unchanged, write it to a "
+            f"file: (umask 077; spindle user password {user} > FILE). To see its bytes: spindle user password {user} | od -c"
+        )
+    typer.echo(stored)
+
+
+def _is_shown(stored: bytes) -> bool:
+    """Whether a terminal shows every character, and obeys none."""
+    try:
+        text = stored.decode()
+    except UnicodeDecodeError:
+        return False
+    return printable(text) == text
 
 
 def secret_of(user: KafkaUser) -> str:
@@ -62,20 +88,27 @@ def secret_of(user: KafkaUser) -> str:
     return secret
 
 
-def accepted(wanted: str) -> str:
-    """The password, if Spindle can set it.
+def accepted(line: bytes) -> bytes:
+    """The password in a line, without the line end, if Spindle can set it.
 
     Raises:
-        KubeError: it is empty.
+        KubeError: it is empty, or not UTF-8.
     """
+    wanted = line.removesuffix(b"\n").removesuffix(b"\r")
     if not wanted:
         raise KubeError(
             "standard input has no password in its first line: printf '%s\\n' \"$PASSWORD\" | spindle user password NAME --stdin"
         )
+    try:
+        wanted.decode()
+    except UnicodeDecodeError as error:
+        raise KubeError(
+            "the password on standard input is not UTF-8, and Kafka takes no other; nothing was replaced"
+        ) from error
     return wanted
 
 
-def _stored(kube: Kube, secret: str) -> tuple[str, str]:
+def _stored(kube: Kube, secret: str) -> tuple[bytes, str]:
     """The password and the Secret's resourceVersion."""
     found = Objects(kube).find(objects.SECRET, secret)
     value = ((found or {}).get("data") or {}).get("password")
@@ -83,15 +116,15 @@ def _stored(kube: Kube, secret: str) -> tuple[str, str]:
         raise KubeError(
             f"Secret {secret} has no password yet. Spindle writes it when Kafka answers; see the condition Ready: kubectl describe sku"
         )
-    return base64.b64decode(value).decode(), str(found["metadata"]["resourceVersion"])
+    return base64.b64decode(value), str(found["metadata"]["resourceVersion"])
 
 
-def _replace(kube: Kube, secret: str, wanted: str) -> None:
+def _replace(kube: Kube, secret: str, wanted: bytes) -> None:
     """Write another password into the Secret, unless it changed since it was read."""
     _, version = _stored(kube, secret)
     body = {
         "metadata": {"resourceVersion": version},
-        "data": {"password": base64.b64encode(wanted.encode()).decode()},
+        "data": {"password": base64.b64encode(wanted).decode()},
     }
     try:
         Objects(kube).patch(objects.SECRET, secret, body)

@@ -117,6 +117,11 @@ def test_a_rolling_restart_writes_the_time(connected: Callable[..., FakeKube]) -
     [
         ("broker stop demo-broker-7", "there is no KafkaBroker demo-broker-7 in namespace default"),
         ("disk drain demo-broker-0 disk9", "demo-broker-0 has no disk disk9; it has disk0, disk1"),
+        ("disk release demo-broker-0 disk9", "demo-broker-0 has no disk disk9; it has disk0, disk1"),
+        (
+            "disk accept-loss demo-broker-0 disk9 --withdraw",
+            "demo-broker-0 has no disk disk9; it has disk0, disk1",
+        ),
         ("disk accept-loss demo-broker-0 disk0", "it names no disk"),
         ("broker node-lost demo-broker-0", "tell Kubernetes first: kubectl delete node node1"),
         ("broker node-lost demo-broker-0 --node node7", "has its volumes on node node1, not on node7"),
@@ -132,6 +137,17 @@ def test_a_refusal_writes_nothing_and_names_the_way_out(
 
     assert done.exit_code == 1
     assert sentence in said(done.stderr)
+    assert kube.applied == []
+
+
+def test_a_broker_without_a_node_has_none_to_lose(connected: Callable[..., FakeKube]) -> None:
+    kube = connected(node=None)
+
+    done = RUNNER.invoke(main.app, ["broker", "node-lost", "demo-broker-0"])
+
+    assert done.exit_code == 1
+    assert "the volumes of demo-broker-0 are on no node" in said(done.stderr)
+    assert "None" not in done.stderr
     assert kube.applied == []
 
 
@@ -292,6 +308,17 @@ def test_a_release_removes_the_entry_of_a_person_and_leaves_that_of_a_tool(
             {"op": "test", "path": "/spec/maintenance/disks/1/name", "value": "disk0"},
             {"op": "remove", "path": "/spec/maintenance/disks/1"},
         ]
+
+
+def test_a_release_of_a_disk_that_its_broker_lost_since_removes_the_request(
+    connected: Callable[..., FakeKube],
+) -> None:
+    kube = connected(maintenance={"disks": [{"name": "disk9", "desiredState": "Drained"}]})
+
+    done = RUNNER.invoke(main.app, ["disk", "release", "demo-broker-0", "disk9"])
+
+    assert done.exit_code == 0, done.output
+    assert kube.steps[1] == {"op": "remove", "path": "/spec/maintenance/disks/0"}
 
 
 def test_a_release_of_a_disk_in_use_changes_nothing(connected: Callable[..., FakeKube]) -> None:
