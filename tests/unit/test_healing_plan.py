@@ -116,6 +116,22 @@ class TestDeadDisk:
         assert world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1]["directoryId"] != old
         assert world.disk(0, "disk1").logs
 
+    def test_the_phase_says_which_disk_is_evacuated_while_all_brokers_run(self) -> None:
+        world = cluster(6)
+        world.disk(0, "disk1").state = "dead"
+        phases: list[str] = []
+
+        def evacuated() -> bool:
+            phases.append(world.cluster["status"]["phase"])
+            return state_of(world, 0, "disk1") == "Evacuated"
+
+        until(world, evacuated)
+        assert (
+            "Running: 6/6 brokers, 3/3 controllers ready, 11/12 disks healthy. demo-broker-0/disk1 (Evacuating)."
+            in phases
+        )
+        assert not [phase for phase in phases if phase.startswith("Starting: 6/6")]
+
     def test_with_three_brokers_its_replicas_leave_and_come_back_to_chosen_disks(self) -> None:
         world = cluster(3)
         before = {key: s.replicas for key, s in world.kafkas.partitions.items()}

@@ -84,10 +84,11 @@ def cluster_status(
         status["clusterId"] = identity.cluster_id
     if (quorum := quorum_status(state.kafka.quorum)) is not None:
         status["quorum"] = quorum
-    status["phase"] = _phase(state, builder, status)
+    bad = _bad_disks(broker_statuses)
+    status["phase"] = _phase(state, builder, status, bad)
     partitions = partition_faults(state.kafka)
     rows = progress_rows(state, builder, status, broker_statuses, partitions, moving=moving)
-    rows += [_racks_satisfied(state, builder), _disks_healthy(state, status, _bad_disks(broker_statuses))]
+    rows += [_racks_satisfied(state, builder), _disks_healthy(state, status, bad)]
     rows += [_disk_pressure(broker_statuses), _data_at_risk(state, partitions, lost)]
     rows += [row for row in (clocks_row(state), runs_row(state)) if row is not None]
     status["conditions"] = as_conditions(rows, state.status, status["observedGeneration"], state.now)
@@ -125,7 +126,7 @@ def _loud(builder: PlanBuilder) -> list[Waiting]:
     return [wait for wait in sorted(builder.waits, key=lambda wait: wait.order) if not wait.quiet]
 
 
-def _phase(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any]) -> str:
+def _phase(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any], bad: Sequence[str]) -> str:
     """The state of the cluster in one sentence."""
     brokers, controllers, disks = status["brokers"], status["controllers"], status["disks"]
     loud = _loud(builder)
@@ -151,6 +152,8 @@ def _phase(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any])
         return f"{verb}: {counts}. {loud[0].object}: {loud[0].reason}{more}."
     if whole and stopped:
         return f"Running: {counts}. Stopped by an administrator: {some(stopped)}."
+    if whole and bad:
+        return f"Running: {counts}. {some(bad)}."
     if whole and disks["healthy"] == disks["total"]:
         racks = status["racks"]
         where = f" on {counted(len(racks), 'rack')}" if racks else ""
