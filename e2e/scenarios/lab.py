@@ -18,7 +18,7 @@ SYSTEM: Final = "spindle-system"
 SAMPLE: Final = ROOT / "examples" / "quickstart.yaml"
 _FETCHING: Final = (
     'exec 3<>"/dev/tcp/$(hostname -i)/9404"; printf "GET /metrics HTTP/1.0\\r\\n\\r\\n" >&3; '
-    "grep -E '^kafka_server_Replica[A-Za-z]*Manager_[A-Za-z]*(Count|Lag|Partitions|Rate)' <&3"
+    "grep -E '^kafka_server_replica[a-z]*manager_[a-z]*(count|lag|partitions|rate)' <&3"
 )
 
 

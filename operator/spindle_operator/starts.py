@@ -18,7 +18,8 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=5)
 _MOST: Final = 16 * 2**20  # bytes of an answer
 _LONGEST: Final = 2**16  # bytes of a line
 _LINES: Final = 4096  # wanted lines of an answer: one for each log dir and thread
-_WANTED: Final = (b"spindle_start", b"kafka_log_LogManager_remaining")
+# In lower case: pods of earlier versions still export kafka_log_LogManager_remaining…
+_WANTED: Final = (b"spindle_start", b"kafka_log_logmanager_remaining")
 _PLAIN: Final = {"Accept-Encoding": "identity"}
 
 
@@ -69,7 +70,7 @@ async def _wanted(content: aiohttp.StreamReader) -> bytes:
     size, rest = 0, b""
     async for part in content.iter_any():
         *lines, rest = (rest + part).split(b"\n")
-        kept += [line for line in lines if line.startswith(_WANTED)]
+        kept += [line for line in lines if line[:64].lower().startswith(_WANTED)]
         size += len(part)
         if size > _MOST or len(rest) > _LONGEST or len(kept) > _LINES:
             raise ValueError("it is longer than any broker's metrics")

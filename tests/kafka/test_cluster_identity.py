@@ -131,11 +131,11 @@ def test_kafkas_own_tools_take_the_admins_client_properties(cluster: Cluster, tm
 
 def test_metrics_for_prometheus(cluster: Cluster) -> None:
     text = cluster.brokers[0].metrics()
-    assert cluster.brokers[0].metric("kafka_server_KafkaServer_BrokerState") == 3
-    assert cluster.brokers[0].metric("kafka_log_LogManager_OfflineLogDirectoryCount") == 0
-    assert "kafka_server_ReplicaManager_UnderReplicatedPartitions 0.0" in text
+    assert cluster.brokers[0].metric("kafka_server_kafkaserver_brokerstate") == 3
+    assert cluster.brokers[0].metric("kafka_log_logmanager_offlinelogdirectorycount") == 0
+    assert "kafka_server_replicamanager_underreplicatedpartitions 0.0" in text
     assert 'topic="defaults"' not in text
-    assert cluster.controller.metric("kafka_controller_KafkaController_ActiveControllerCount") == 1
+    assert cluster.controller.metric("kafka_controller_kafkacontroller_activecontrollercount") == 1
 
 
 def test_all_killed_at_once_come_back_with_everything(cluster: Cluster) -> None:

@@ -28,7 +28,7 @@ def test_placeholder_dead_and_readonly_disks_are_offline_dirs(cluster: Cluster) 
     for partition in range(8):
         cluster.produce("spread", partition, [b"one"])
     # A broker that stops before the controller knows where its replicas lie makes them anew, on whatever dir is left.
-    queued = "kafka_server_AssignmentsManager_QueuedReplicaToDirAssignments"
+    queued = "kafka_server_assignmentsmanager_queuedreplicatodirassignments"
     wait_for("all dirs on record", lambda: broker.metric(queued) == 0)
     cluster.forget_admin()
     broker.stop()
@@ -51,7 +51,7 @@ def test_placeholder_dead_and_readonly_disks_are_offline_dirs(cluster: Cluster) 
         "disk2": STORAGE_ERROR,
         "disk3": STORAGE_ERROR,
     }
-    assert broker.metric("kafka_log_LogManager_OfflineLogDirectoryCount") == 3
+    assert broker.metric("kafka_log_logmanager_offlinelogdirectorycount") == 3
 
 
 def test_disks_that_are_well_again_come_back_and_a_second_copy_steps_aside(

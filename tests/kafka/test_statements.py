@@ -73,7 +73,7 @@ def stands_on(cluster: Cluster, broker: int, topic: str, disks: list[str]) -> bo
 
 def on_record(node: Node) -> bool:
     """Whether the controllers know the dirs of all of a broker's replicas."""
-    return node.metric("kafka_server_AssignmentsManager_QueuedReplicaToDirAssignments") == 0
+    return node.metric("kafka_server_assignmentsmanager_queuedreplicatodirassignments") == 0
 
 
 def restart(cluster: Cluster, node: Node) -> None:

@@ -13,7 +13,7 @@ from spindle_operator import starts
 pytestmark = pytest.mark.kafka
 
 HOST = "127.0.0.1"
-LEFT = "kafka_log_LogManager_remainingLogsToRecover"
+LEFT = "kafka_log_logmanager_remaininglogstorecover"
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

@@ -16,8 +16,8 @@ from spindle_agent.preflight.handover import hand_over
 from spindle_agent.preflight.inputs import Node
 
 START = "process_start_time_seconds 1.763722123456E9"
-STATE = "kafka_server_KafkaServer_BrokerState 3.0"
-LAG = 'kafka_server_ReplicaFetcherManager_MaxLag{clientId="Replica"} '
+STATE = "kafka_server_kafkaserver_brokerstate 3.0"
+LAG = 'kafka_server_replicafetchermanager_maxlag{clientId="Replica"} '
 
 
 class Metrics:

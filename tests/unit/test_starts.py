@@ -9,19 +9,23 @@ from spindle.rollout.starts import unfinished
 from tests.model.dynamic_config import starting
 from tests.model.world import World
 
-LOADING = """\
+BEFORE = """\
 # TYPE kafka_log_LogManager_remainingLogsToRecover gauge
 kafka_log_LogManager_remainingLogsToRecover{dir="\\"/d/disk0/log\\""} 3.0
 kafka_log_LogManager_remainingLogsToRecover{dir="\\"/d/disk1/log\\""} 1.2E1
 kafka_log_LogManager_remainingSegmentsToRecover{dir="\\"/d/disk0/log\\"",threadNum="0"} 7.0
 spindle_start{kind="Dirty"} 1.0
 """
+LOADING = BEFORE.replace("LogManager_remainingLogsToRecover", "logmanager_remaininglogstorecover").replace(
+    "LogManager_remainingSegmentsToRecover", "logmanager_remainingsegmentstorecover"
+)
 
 
 @pytest.mark.parametrize(
     ("text", "start"),
     [
         pytest.param(LOADING, Start("Dirty", 15, 7), id="loading"),
+        pytest.param(BEFORE, Start("Dirty", 15, 7), id="loading, names of earlier versions"),
         pytest.param('spindle_start{kind="Clean"} 1.0\n', Start("Clean"), id="over"),
         pytest.param('spindle_start{kind="Odd"} 1.0\n', Start(), id="a kind that is not known"),
         pytest.param("<html>", Start(), id="no metrics"),

@@ -7,6 +7,8 @@ from spindle.metrics.table import SECTIONS, Metric
 
 _HEAD = "<!-- Generated from core/spindle/metrics/table.py by `make generate`. Change the table, not this file. -->\n\n"
 _BROKERS, _DISKS = 1000, 12_000
+# Series of Kafka's pods, as tests/kafka/test_kafka_metrics.py counts them: of a broker without its disks (rounded up), and of each disk.
+KAFKA_BROKER, KAFKA_DISK = 400, 4
 _ABOUT = """\
 What Spindle's programs export on `/metrics`. [Monitoring](../operations.md#monitoring) describes how Prometheus finds them, [Alerts](alerts.md) what is made of
 them. Metrics about a KafkaCluster have the labels `namespace` and `kafka_cluster`, those about a broker also `broker` (the name of its KafkaBroker and pod), those about
@@ -39,14 +41,17 @@ def _series() -> str:
     agent = [metric for section in table.OF_AGENT for metric in section.metrics]
     rows = []
     total = 0
-    for title, metrics in (("operator", operator), ("agents", agent)):
-        disk, broker = _of(metrics, "disk"), _of(metrics, "broker")
+    for title, disk, broker in (
+        ("operator", _of(operator, "disk"), _of(operator, "broker")),
+        ("agents", _of(agent, "disk"), _of(agent, "broker")),
+        ("Kafka's pods", KAFKA_DISK, KAFKA_BROKER),
+    ):
         sum_ = _DISKS * disk + _BROKERS * broker
         total += sum_
         rows.append(f"| {title} | {disk} | {broker} | {sum_:,} |")
     large = (
-        f"A cluster of {_BROKERS:,} brokers with {_DISKS:,} disks, all of them in use, with agents, scrubbing and samples, has {total:,} series of disks and "
-        "brokers. An entry of `status.waiting` adds one. Series of Kafka itself are not counted here."
+        f"A cluster of {_BROKERS:,} brokers with {_DISKS:,} disks, all of them in use, with agents, scrubbing and samples, has about {total:,} series of disks and "
+        "brokers. An entry of `status.waiting` adds one. In Kafka's pods each version of a request that clients use adds one to a broker."
     )
     head = (
         f"| exported by | for each disk | for each broker | for {_BROKERS:,} brokers and {_DISKS:,} disks |"

@@ -430,7 +430,11 @@ OF_AGENT: Final = (
 OF_KAFKA: Final = (
     MetricSection(
         "Kafka's pods",
-        "Port 9404 has Kafka's own metrics, as the JMX exporter names them, and this one of Spindle.",
+        "Port 9404 has Kafka's own metrics, those of the Java process (`jvm_*`, `process_*`) and one of Spindle. Kafka's have the names that dashboards for the JMX "
+        "exporter commonly use: the bean's domain, type and name in lower case, such as `kafka_server_replicamanager_underreplicatedpartitions`. A meter is a counter: "
+        "`BytesInPerSec` is `kafka_server_brokertopicmetrics_bytesin_total`. Of a histogram or timer there are percentiles as a gauge with the label `quantile` "
+        "(`0.50`, `0.95`, `0.99`, `0.999`) and a counter of its values, such as `kafka_network_requestmetrics_totaltimems` and "
+        "`kafka_network_requestmetrics_totaltimems_count_total`. A name that ends in `_percent` is a ratio from 0 to 1. Metrics of single topics and partitions are left out.",
         (START_KIND,),
     ),
 )

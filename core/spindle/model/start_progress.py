@@ -46,14 +46,14 @@ class Start:
 
 
 def read_start(text: str) -> Start:
-    """Parse the output of a broker's metrics endpoint in Prometheus text format."""
+    """Parse the output of a broker's metrics endpoint in Prometheus text format. Names of pods of earlier versions have capital letters."""
     kind, logs, segments = None, 0, 0
     for name, labels, value in _SAMPLE.findall(text):
         if name == "spindle_start" and (found := _KIND.search(labels)):
             kind = found[1] if found[1] in tuple(StartKind) else None
-        elif name == "kafka_log_LogManager_remainingLogsToRecover":
+        elif name.lower() == "kafka_log_logmanager_remaininglogstorecover":
             logs += _count(value)
-        elif name == "kafka_log_LogManager_remainingSegmentsToRecover":
+        elif name.lower() == "kafka_log_logmanager_remainingsegmentstorecover":
             segments += _count(value)
     return Start(kind, min(logs, _MOST_ITEMS), min(segments, _MOST_ITEMS))
 

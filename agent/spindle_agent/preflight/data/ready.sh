@@ -39,13 +39,13 @@ if [ "$ROLE" = controller ]; then
     exit 0
 fi
 
-state=$(value kafka_server_KafkaServer_BrokerState)
+state=$(value kafka_server_kafkaserver_brokerstate)
 [ "${state:-0}" = 3 ] || not_ready "the broker's state is ${state:-unknown}, not 3 (running)"
 seen='' good=0
 [ -r "$STATE" ] && read -r seen good <"$STATE"
 [ "$seen" = "$started" ] || good=0
 [ "$good" -ge 2 ] && exit 0
-lag=$(value kafka_server_ReplicaFetcherManager_MaxLag)
+lag=$(value kafka_server_replicafetchermanager_maxlag)
 [ "${lag:-0}" -le "$MAX_LAG" ] || not_ready "its followers are $lag records behind"
 good=$((good + 1))
 echo "$started $good" >"$STATE"
