@@ -43,7 +43,7 @@ def restore(
     with sentences():
         try:
             kept = work.read(file.read_text())
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise KubeError(f"{file} cannot be read: {error}") from error
         for line in work.restore(Objects(Kube.connect(namespace)), kept):
             tell(line)

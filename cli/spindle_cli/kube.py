@@ -4,11 +4,14 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+from pydantic import ValidationError
 
 from spindle.api import names
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
+from spindle.api.common import ApiModel
 from spindle.api.printable import printable
 from spindle.api.rebalance import KafkaRebalance
 from spindle_cli.libraries import kubernetes, urllib3
@@ -25,6 +28,7 @@ PLURALS: Final = {
 }
 
 Json = dict[str, Any]
+M = TypeVar("M", bound=ApiModel)
 
 
 class KubeError(Exception):
@@ -107,7 +111,7 @@ class Kube:
 
     def clusters(self) -> list[KafkaCluster]:
         """The namespace's clusters."""
-        return [KafkaCluster.parse(raw) for raw in self._list("kafkaclusters")]
+        return [parsed(KafkaCluster, raw) for raw in self._list("kafkaclusters")]
 
     def one_cluster(self, name: str | None) -> str:
         """The given name, or that of the namespace's only cluster."""
@@ -121,11 +125,11 @@ class Kube:
 
     def cluster(self, name: str) -> KafkaCluster:
         """One cluster."""
-        return KafkaCluster.parse(self.raw("KafkaCluster", name))
+        return parsed(KafkaCluster, self.raw("KafkaCluster", name))
 
     def view(self, name: str) -> ClusterView:
         """A cluster with its brokers and controllers."""
-        brokers = [KafkaBroker.parse(raw) for raw in self._list("kafkabrokers")]
+        brokers = [parsed(KafkaBroker, raw) for raw in self._list("kafkabrokers")]
         selector = f"{names.LABEL_CLUSTER}={name},{names.LABEL_ROLE}={names.ROLE_CONTROLLER}"
         return ClusterView(
             self.cluster(name),
@@ -137,12 +141,14 @@ class Kube:
 
     def broker(self, name: str) -> KafkaBroker:
         """One broker."""
-        return KafkaBroker.parse(self.raw("KafkaBroker", name))
+        return parsed(KafkaBroker, self.raw("KafkaBroker", name))
 
     def raw(self, kind: str, name: str) -> Json:
         """One object of a kind of Spindle's, as the API server sends it."""
         call = self._custom.get_namespaced_custom_object
-        there: Json = self.ask(f"{kind} {name}", call, *self._place(kind, name))
+        there: Any = self.ask(f"{kind} {name}", call, *self._place(kind, name))
+        if not isinstance(there, dict):
+            raise no_object(f"{kind} {name}")
         return there
 
     def _place(self, kind: str, name: str) -> tuple[str, str, str, str, str]:
@@ -184,13 +190,13 @@ class Kube:
         Args:
             cluster: None for those of all clusters of the namespace.
         """
-        found = [KafkaRebalance.parse(raw) for raw in self._list("kafkarebalances")]
+        found = [parsed(KafkaRebalance, raw) for raw in self._list("kafkarebalances")]
         mine = [each for each in found if cluster in (None, each.spec.cluster)]
         return sorted(mine, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))
 
     def rebalance(self, name: str) -> KafkaRebalance:
         """One proposal."""
-        return KafkaRebalance.parse(self.raw("KafkaRebalance", name))
+        return parsed(KafkaRebalance, self.raw("KafkaRebalance", name))
 
     def change_rebalance(self, name: str, version: str, spec: Json) -> None:
         """Set a user's fields of a proposal, if it still has this resourceVersion; an empty version matches any."""
@@ -259,6 +265,8 @@ class Kube:
     def _list(self, plural: str) -> list[Json]:
         call = self._custom.list_namespaced_custom_object
         answer = self.ask(plural, call, names.GROUP, names.VERSION, self.namespace, plural)
+        if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
+            raise no_object(plural)
         return list(answer["items"])
 
     def pages(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Iterator[Json]:
@@ -295,6 +303,32 @@ class Kube:
             raise KubeError(f"{what}: {_said(error)}") from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubeError(f"Kubernetes does not answer: {error}") from error
+
+
+def no_object(what: str) -> KubeError:
+    """The error for an answer that is no object of Kubernetes."""
+    return KubeError(
+        f"the answer about {what} is no object of Kubernetes. Is the server of the kubeconfig a Kubernetes API server, or does a proxy answer in "
+        "its place?"
+    )
+
+
+def parsed(model: type[M], raw: Any) -> M:
+    """An object of Spindle's as its model.
+
+    Raises:
+        KubeError: it has a form that this version does not know.
+    """
+    try:
+        return model.parse(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        name = (raw.get("metadata") or {}).get("name", "") if isinstance(raw, dict) else ""
+        raise KubeError(
+            f"{model.__name__} {name} has a form that this version of the command does not know: {where}: {first['msg']}. Use the version of "
+            "the operator that wrote it"
+        ) from error
 
 
 def _said(error: "kubernetes.client.ApiException") -> str:

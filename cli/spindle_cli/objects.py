@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.api import names
-from spindle_cli.kube import FIELD_MANAGER, Json, Kube, KubeError, NotFoundError
+from spindle_cli.kube import FIELD_MANAGER, Json, Kube, KubeError, NotFoundError, no_object
 from spindle_cli.libraries import kubernetes
 
 _MERGE: Final = "application/merge-patch+json"
@@ -128,13 +128,18 @@ class Objects:
             return dict(json.loads(answer.data))
         call = getattr(self._custom, f"{'get' if verb == 'read' else verb}_namespaced_custom_object")
         place = (kind.group, self._version(kind), *where, kind.stem, name)
-        return dict(self._kube.ask(what, call, *place, *args, **kwargs) or {})
+        found = self._kube.ask(what, call, *place, *args, **kwargs) or {}
+        if not isinstance(found, dict):
+            raise no_object(what)
+        return found
 
     def _list_custom(self, kind: Kind, version: str, **chosen: str) -> list[Json]:
         call = self._custom.list_namespaced_custom_object
         answer = self._kube.ask(
             f"{kind.name}s", call, kind.group, version, self.namespace, kind.stem, **chosen
         )
+        if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
+            raise no_object(f"{kind.name}s")
         return list(answer["items"])
 
     def _version(self, kind: Kind) -> str:

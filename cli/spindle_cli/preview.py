@@ -20,7 +20,7 @@ def read(path: Path) -> KafkaCluster:
     """
     try:
         documents = [each for each in yaml.safe_load_all(path.read_text()) if isinstance(each, dict)]
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ClientError(f"{path} cannot be read: {error}") from error
     found = [each for each in documents if each.get("kind") == "KafkaCluster"]
     if len(found) != 1:

@@ -1,19 +1,23 @@
 """Shared by all commands: the console, common options, and errors that end in one sentence."""
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+import yaml
 
 from spindle.model.racks import PlacementError
 from spindle_cli.kafka_client import ClientError
-from spindle_cli.kube import KubeError
+from spindle_cli.kube import KubeError, no_object
 from spindle_cli.screen import SafeConsole, say
 
 # Without markup and emoji: else `[link=…]` in a message would become a link, and `:bomb:` an emoji.
 console = SafeConsole(highlight=False, soft_wrap=False, markup=False, emoji=False)
+
+_TOLD: Final = (KubeError, ClientError, PlacementError)  # their messages are for the user
 
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Namespace; default: the kubeconfig's.")
@@ -36,9 +40,18 @@ def sentences() -> Iterator[None]:
     """Exit with one sentence instead of a traceback."""
     try:
         yield
-    except (KubeError, ClientError, PlacementError) as error:
-        say(f"spindle: {error}", err=True)
+    except (*_TOLD, yaml.YAMLError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        say(f"spindle: {_sentence(error)}", err=True)
         raise typer.Exit(1) from error
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, _TOLD):
+        return str(error)
+    if isinstance(error, json.JSONDecodeError):
+        return str(no_object("this request"))
+    # Every file but the kubeconfig is read by code that catches these itself.
+    return f"no usable kubeconfig: {' '.join(str(error).split())}; set KUBECONFIG"
 
 
 def pause(seconds: float) -> None:

@@ -11,7 +11,7 @@ from spindle.api import names
 from spindle.api.printable import printable
 from spindle.api.user import KafkaUser
 from spindle_cli import objects
-from spindle_cli.kube import ConflictError, Kube, KubeError
+from spindle_cli.kube import ConflictError, Kube, KubeError, parsed
 from spindle_cli.objects import Objects
 from spindle_cli.screen import say
 from spindle_cli.terminal import Namespace, sentences
@@ -34,7 +34,7 @@ def password(
         raise typer.BadParameter("--new and --stdin exclude each other: one password can be set")
     with sentences():
         kube = Kube.connect(namespace)
-        found = KafkaUser.parse(kube.raw("KafkaUser", user))
+        found = parsed(KafkaUser, kube.raw("KafkaUser", user))
         secret = secret_of(found)
         if not (stdin or new):
             print_exactly(user, _stored(kube, secret)[0])
