@@ -9,7 +9,9 @@ from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster, WaitingEntry
 from spindle.model.given_consent import restart_named_in
 from spindle_cli import field_requests
+from spindle_cli.cluster_commands import while_paused
 from spindle_cli.consent import consent
+from spindle_cli.copied import command
 from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.screen import say
@@ -24,10 +26,10 @@ app: Final = typer.Typer(
 def stop(broker: Broker, namespace: Namespace = None, force: Force = False) -> None:
     """Stop one broker for maintenance, as soon as no partition falls below min.insync.replicas without it."""
     with sentences():
-        cluster = _set(namespace, broker, "stopped", {"maintenance": {"stopped": True}}, force=force)
+        cluster, note = _set(namespace, broker, "stopped", {"maintenance": {"stopped": True}}, force=force)
         say(
-            f"{broker} stops as soon as the safety checks allow it, and stays stopped until: spindle broker start {broker}\n"
-            f"Follow it with: spindle status {cluster}"
+            f"{broker} stops as soon as the safety checks allow it, and stays stopped until: {command(f'spindle broker start {broker}')}\n"
+            f"Follow it with: {command(f'spindle status {cluster}')}{note}"
         )
 
 
@@ -35,8 +37,8 @@ def stop(broker: Broker, namespace: Namespace = None, force: Force = False) -> N
 def start(broker: Broker, namespace: Namespace = None, force: Force = False) -> None:
     """Start a stopped broker."""
     with sentences():
-        cluster = _set(namespace, broker, "stopped", {"maintenance": {"stopped": False}}, force=force)
-        say(f"{broker} starts.\nFollow it with: spindle status {cluster}")
+        cluster, note = _set(namespace, broker, "stopped", {"maintenance": {"stopped": False}}, force=force)
+        say(f"{broker} starts.\nFollow it with: {command(f'spindle status {cluster}')}{note}")
 
 
 @app.command("remove-first")
@@ -49,11 +51,11 @@ def remove_first(
     """When the pool is scaled in, remove this broker before others."""
     with sentences():
         fields = {"maintenance": {"removeFirst": not undo}}
-        cluster = _set(namespace, broker, "remove-first", fields, force=force)
+        cluster, note = _set(namespace, broker, "remove-first", fields, force=force)
         say(
-            f"{broker} is no longer removed before others."
+            f"{broker} is no longer removed before others.{note}"
             if undo
-            else f"{broker} is removed first when replicas of its pool is lowered in KafkaCluster {cluster}."
+            else f"{broker} is removed first when replicas of its pool is lowered in KafkaCluster {cluster}.{note}"
         )
 
 
@@ -73,7 +75,7 @@ def node_lost(
         node = found.spec.node
         if node is not None and found.spec.accept_data_loss and found.spec.accept_data_loss.node == node:
             say(
-                f"The loss of node {node} is accepted for {broker} already; see: spindle status {found.spec.cluster}"
+                f"The loss of node {node} is accepted for {broker} already; see: {command(f'spindle status {found.spec.cluster}')}"
             )
             return
         entry = lost_node_entry(kube.cluster(found.spec.cluster), found, yes)
@@ -84,7 +86,8 @@ def node_lost(
         request = FieldRequest("KafkaBroker", broker, "lost-node", {"acceptDataLoss": {"node": node}})
         field_requests.write(kube, request, found.metadata.uid or "", force=force)
         say(
-            f"The loss of node {node} is accepted for {broker}.\nFollow it with: spindle status {found.spec.cluster}"
+            f"The loss of node {node} is accepted for {broker}.\nFollow it with: {command(f'spindle status {found.spec.cluster}')}"
+            + while_paused(kube, found.spec.cluster)
         )
 
 
@@ -111,7 +114,10 @@ def accept_unavailable(
         )
         request = FieldRequest("KafkaBroker", broker, "unavailable", {"acceptUnavailable": named})
         field_requests.write(kube, request, found.metadata.uid or "", force=force)
-        say(f"{broker} restarts.\nFollow it with: spindle status {found.spec.cluster}")
+        say(
+            f"{broker} restarts.\nFollow it with: {command(f'spindle status {found.spec.cluster}')}"
+            + while_paused(kube, found.spec.cluster)
+        )
 
 
 def lost_node_entry(cluster: KafkaCluster, broker: KafkaBroker, node: str | None) -> WaitingEntry:
@@ -124,7 +130,7 @@ def lost_node_entry(cluster: KafkaCluster, broker: KafkaBroker, node: str | None
     if own is None:
         raise KubeError(
             f"the volumes of {name} are on no node that could be lost; nothing was changed. What the broker waits for: "
-            f"spindle status {cluster.metadata.name}"
+            + command(f"spindle status {cluster.metadata.name}")
         )
     if node is not None and node != own:
         raise KubeError(f"{name} has its volumes on node {own}, not on {node}; nothing was changed")
@@ -148,7 +154,9 @@ def deadlock_entry(cluster: KafkaCluster, broker: str, token: str | None) -> tup
     name = cluster.metadata.name
     entry = next((each for each in _waiting(cluster) if each.reason == "RestartDeadlock"), None)
     if entry is None:
-        raise KubeError(f"no brokers of {name} wait for each other to restart; see: spindle status {name}")
+        raise KubeError(
+            f"no brokers of {name} wait for each other to restart; see: {command(f'spindle status {name}')}"
+        )
     named = restart_named_in(entry.unblocked_by)
     if named is None or named[0] != broker or token not in (None, named[1]):
         raise KubeError(
@@ -161,11 +169,13 @@ def _waiting(cluster: KafkaCluster) -> list[WaitingEntry]:
     return list(cluster.status.waiting) if cluster.status else []
 
 
-def _set(namespace: str | None, broker: str, what: str, fields: Mapping[str, Any], *, force: bool) -> str:
-    """Set fields of a broker; returns the name of its cluster."""
+def _set(
+    namespace: str | None, broker: str, what: str, fields: Mapping[str, Any], *, force: bool
+) -> tuple[str, str]:
+    """Set fields of a broker; returns the name of its cluster, and what to add to a message if that is paused."""
     kube = Kube.connect(namespace)
     found = kube.broker(broker)
     field_requests.write(
         kube, FieldRequest("KafkaBroker", broker, what, fields), found.metadata.uid or "", force=force
     )
-    return found.spec.cluster
+    return found.spec.cluster, while_paused(kube, found.spec.cluster)

@@ -8,7 +8,9 @@ from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.model.given_consent import NamedLoss, losses_named_in
 from spindle_cli import field_requests
+from spindle_cli.cluster_commands import while_paused
 from spindle_cli.consent import consent
+from spindle_cli.copied import command
 from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.screen import say
@@ -29,7 +31,8 @@ def drain(broker: Broker, disk: Disk, namespace: Namespace = None, force: Force 
         _request(kube, found, disk, "Drained", force=force)
         say(
             f"{disk} of {broker} is drained: its replicas move to other disks. It is safe to pull when its state is Drained.\n"
-            f"To use it again: spindle disk release {broker} {disk}\nFollow it with: spindle status {found.spec.cluster}"
+            f"To use it again: {command(f'spindle disk release {broker} {disk}')}\nFollow it with: {command(f'spindle status {found.spec.cluster}')}"
+            + while_paused(kube, found.spec.cluster)
         )
 
 
@@ -42,7 +45,8 @@ def cordon(broker: Broker, disk: Disk, namespace: Namespace = None, force: Force
         cannot_cordon(kube.cluster(found.spec.cluster), broker, disk)
         _request(kube, found, disk, "Cordoned", force=force)
         say(
-            f"{disk} of {broker} takes no new replica.\nTo use it again: spindle disk release {broker} {disk}"
+            f"{disk} of {broker} takes no new replica.\nTo use it again: {command(f'spindle disk release {broker} {disk}')}"
+            + while_paused(kube, found.spec.cluster)
         )
 
 
@@ -54,7 +58,10 @@ def release(broker: Broker, disk: Disk, namespace: Namespace = None, force: Forc
         request = FieldRequest("KafkaBroker", broker, disk, {})
         path = ("maintenance", "disks", disk)
         if field_requests.withdraw_entry(kube, request, path, force=force):
-            say(f"{disk} of {broker} is used again: replicas may be placed on it, and moves fill it.")
+            say(
+                f"{disk} of {broker} is used again: replicas may be placed on it, and moves fill it."
+                + while_paused(kube, kube.broker(broker).spec.cluster)
+            )
         else:
             _broker_with(kube, broker, disk)
             say(f"{disk} of {broker} is neither drained nor cordoned; nothing was changed.")
@@ -97,7 +104,8 @@ def accept_loss(
         field_requests.write(kube, request, found.metadata.uid or "", force=force)
         say(
             f"The loss is accepted ({loss.token}). Spindle first elects the most complete surviving replicas as leaders.\n"
-            f"Follow it with: spindle status {found.spec.cluster}"
+            f"Follow it with: {command(f'spindle status {found.spec.cluster}')}"
+            + while_paused(kube, found.spec.cluster)
         )
 
 
@@ -117,12 +125,12 @@ def named_loss(cluster: KafkaCluster, broker: str, disk: str, token: str | None)
         said = f"it names {', '.join(others)}" if others else "it names no disk"
         raise KubeError(
             f"no loss to accept for {disk} of {broker}: the condition DataAtRisk of {name} names it when a last in-sync replica is on the failed disk; "
-            f"{said}. If the disk has failed, Spindle replaces its replicas from the others without consent; see: spindle status {name}"
+            f"{said}. If the disk has failed, Spindle replaces its replicas from the others without consent; see: {command(f'spindle status {name}')}"
         )
     if token is not None and token != loss.token:
         raise KubeError(
-            f"the token is not that of the present loss. {loss.text} To accept this loss: spindle disk accept-loss {broker} {disk} --token "
-            f"{loss.token}"
+            f"the token is not that of the present loss. {loss.text} To accept this loss: "
+            + command(f"spindle disk accept-loss {broker} {disk} --token {loss.token}")
         )
     return loss
 
@@ -133,7 +141,7 @@ def cannot_cordon(cluster: KafkaCluster, broker: str, disk: str) -> None:
     parts = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if parts < _CORDON_SINCE:
         raise KubeError(
-            f"Kafka {version} cannot cordon a disk; Kafka 4.3 can. Upgrade (spec.version), or empty the disk: spindle disk drain {broker} {disk}"
+            f"Kafka {version} cannot cordon a disk; Kafka 4.3 can. Upgrade (spec.version), or empty the disk: {command(f'spindle disk drain {broker} {disk}')}"
         )
 
 

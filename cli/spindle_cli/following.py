@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from spindle.api.rebalance import KafkaRebalance
 from spindle_cli import proposals
+from spindle_cli.copied import command
 from spindle_cli.kube import Json, Kube, KubeError, NotFoundError
 from spindle_cli.terminal import pause
 
@@ -87,9 +88,9 @@ def _told(name: str, ended: Json, last: str, say: Say) -> bool:
     if text not in last:
         say(text)
     if proposal:
-        say(f"To inspect it: spindle rebalance show {proposal}")
+        say(f"To inspect it: {command(f'spindle rebalance show {proposal}')}")
     if not good:
-        say(f"Full log: kubectl logs job/{name}")
+        say(f"Full log: {command(f'kubectl logs job/{name}')}")
     return good
 
 
@@ -126,7 +127,9 @@ def proposal(kube: Kube, name: str, timeout: float, say: Say) -> bool:
         if proposals.is_over(each):
             return proposals.phase_of(each) == "Done"
         if time.monotonic() - began > timeout:
-            say(f"{name} has not ended after {timeout:.0f} s; see: spindle rebalance show {name}")
+            say(
+                f"{name} has not ended after {timeout:.0f} s; see: {command(f'spindle rebalance show {name}')}"
+            )
             return False
         pause(POLL_S)
 

@@ -30,6 +30,7 @@ from spindle_cli import (
     user_commands,
 )
 from spindle_cli import preview as changes
+from spindle_cli.copied import command
 from spindle_cli.disk_map.command import ui
 from spindle_cli.doctor.command import doctor
 from spindle_cli.explain import explain
@@ -146,7 +147,10 @@ def wait(
         kube = Kube.connect(namespace)
         name = kube.one_cluster(cluster)
         if not wait_until_ready(kube, name, timeout, tell):
-            say(f"spindle: {name} was not ready within {timeout:.0f} s; see: spindle status {name}", err=True)
+            say(
+                f"spindle: {name} was not ready within {timeout:.0f} s; see: {command(f'spindle status {name}')}",
+                err=True,
+            )
             raise typer.Exit(1)
 
 

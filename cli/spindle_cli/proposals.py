@@ -11,6 +11,7 @@ from rich.text import Text
 from spindle.api import names
 from spindle.api.rebalance import KafkaRebalance, KafkaRebalanceStatus
 from spindle.model.waiting import counted
+from spindle_cli.copied import command
 from spindle_cli.kube import Kube, KubeError, NotFoundError
 
 _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
@@ -63,7 +64,7 @@ def page(each: KafkaRebalance, most: int) -> RenderableType:
                 )
             )
     if phase_of(each) == "Proposed":
-        parts.append(Text(f"\nApprove it with: spindle rebalance approve {each.metadata.name}"))
+        parts.append(Text(f"\nApprove it with: {command(f'spindle rebalance approve {each.metadata.name}')}"))
     return Group(*parts)
 
 
@@ -161,7 +162,7 @@ def approve(kube: Kube, name: str, looked_at: str | None) -> str:
         raise KubeError(f"{name} has the hash {each.spec.input_hash}, not {looked_at}: review it again")
     _still_open(each)
     kube.change_rebalance(name, each.metadata.resource_version, {"approved": each.spec.input_hash})
-    return f"{name} is approved ({each.spec.input_hash}).\nFollow it with: spindle rebalance wait {name}"
+    return f"{name} is approved ({each.spec.input_hash}).\nFollow it with: {command(f'spindle rebalance wait {name}')}"
 
 
 def stop(kube: Kube, name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from spindle_cli import following, proposals, rebalance_report, terminal
+from spindle_cli.copied import command
 from spindle_cli.kube import Kube
 from spindle_cli.screen import on_one_line, say, tell
 from spindle_cli.terminal import Namespace, OfCluster, sentences
@@ -87,7 +88,7 @@ def run(
         kube = Kube.connect(namespace)
         name = proposals.run(kube, kube.one_cluster(cluster), datetime.now(UTC))
         if not wait:
-            say(f"Job {name} runs. Follow it with: kubectl logs -f job/{name}")
+            say(f"Job {name} runs. Follow it with: {command(f'kubectl logs -f job/{name}')}")
         elif not following.job(kube, name, tell):
             raise typer.Exit(1)
 

@@ -9,6 +9,8 @@ import typer
 from spindle.api.cluster import KafkaCluster
 from spindle.model.times import stamp
 from spindle_cli import field_requests
+from spindle_cli.cluster_commands import while_paused
+from spindle_cli.copied import command
 from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube
 from spindle_cli.output import Output, OutputOption, structured
@@ -58,7 +60,10 @@ def rollout_state(cluster: KafkaCluster) -> RolloutState:
     conditions = {each.type: each for each in status.conditions}
     stalled, going = conditions.get("Stalled"), conditions.get("Reconciling")
     if cluster.spec.paused:
-        state, message = "Paused", f"{name} is paused: nothing restarts until: spindle resume {name}"
+        state, message = (
+            "Paused",
+            f"{name} is paused: nothing restarts until: {command(f'spindle resume {name}')}",
+        )
     elif stalled is not None and stalled.status == "True" and (down or waiting):
         state, message = "Stalled", stalled.message
     elif down or waiting:
@@ -115,5 +120,6 @@ def restart(cluster: Cluster = None, namespace: Namespace = None, force: Force =
         field_requests.write(kube, request, found.metadata.uid, force=force)
         say(
             f"All controllers and brokers of {name} restart (spec.rolling.restart: {text}).\n"
-            f"Follow it with: spindle rollout status {name}\nTo hold it: spindle pause {name}"
+            f"Follow it with: {command(f'spindle rollout status {name}')}"
+            + (while_paused(kube, name) or f"\nTo hold it: {command(f'spindle pause {name}')}")
         )

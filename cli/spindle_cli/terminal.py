@@ -10,6 +10,7 @@ import typer
 import yaml
 
 from spindle.model.racks import PlacementError
+from spindle_cli.copied import remember
 from spindle_cli.kafka_client import ClientError
 from spindle_cli.kube import KubeError, no_object
 from spindle_cli.screen import SafeConsole, say
@@ -20,7 +21,8 @@ console = SafeConsole(highlight=False, soft_wrap=False, markup=False, emoji=Fals
 _TOLD: Final = (KubeError, ClientError, PlacementError)  # their messages are for the user
 
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Namespace; default: the kubeconfig's.")
+    str | None,
+    typer.Option("--namespace", "-n", callback=remember, help="Namespace; default: the kubeconfig's."),
 ]
 OfCluster = Annotated[
     str | None, typer.Option("--cluster", "-c", help="KafkaCluster; default: the only one of the namespace.")

@@ -11,6 +11,7 @@ from spindle.api import names
 from spindle.api.printable import printable
 from spindle.api.user import KafkaUser
 from spindle_cli import objects
+from spindle_cli.copied import command
 from spindle_cli.kube import ConflictError, Kube, KubeError, parsed
 from spindle_cli.objects import Objects
 from spindle_cli.screen import say
@@ -58,7 +59,7 @@ def print_exactly(user: str, stored: bytes) -> None:
     if sys.stdout.isatty() and not _is_shown(stored):
         raise KubeError(
             f"the password of {user} has characters that a terminal does not show, so it is not printed here. To get it unchanged, write it to a "
-            f"file: (umask 077; spindle user password {user} > FILE). To see its bytes: spindle user password {user} | od -c"
+            f"file: (umask 077; {command(f'spindle user password {user}')} > FILE). To see its bytes: {command(f'spindle user password {user}')} | od -c"
         )
     typer.echo(stored)
 

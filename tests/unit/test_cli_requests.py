@@ -2,8 +2,10 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +16,7 @@ from spindle.evacuation.deadlock import word_for
 from spindle_cli import main
 from spindle_cli.field_requests import FieldRequest, owners, strangers, withdraw_entry, write
 from spindle_cli.kube import ConflictError, Kube, KubeError, NotFoundError
+from spindle_cli.options import context_first
 from tests.unit import cli_samples as samples
 
 RUNNER = CliRunner()
@@ -69,6 +72,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeKube]:
     def connect(cluster: dict[str, Any] | None = None, **spec: Any) -> FakeKube:
         kube = FakeKube(cluster or samples.ready(), **spec)
         monkeypatch.setattr(Kube, "connect", lambda namespace=None: kube)
+        monkeypatch.setattr(Kube, "chosen_context", None)
         return kube
 
     return connect
@@ -368,3 +372,73 @@ def test_a_paused_cluster_is_not_done(connected: Callable[..., FakeKube]) -> Non
 
     assert done.exit_code == 3
     assert "spindle resume demo" in done.stdout
+
+
+CHANGING = [
+    "disk drain demo-broker-0 disk0",
+    "disk cordon demo-broker-0 disk0",
+    "disk release demo-broker-0 disk1",
+    "broker stop demo-broker-0",
+    "broker start demo-broker-0",
+    "broker remove-first demo-broker-0",
+    "rollout restart demo",
+]
+DRAINED = {"disks": [{"name": "disk1", "desiredState": "Drained"}]}
+
+
+@pytest.mark.parametrize("line", CHANGING)
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_request_to_a_paused_cluster_says_that_nothing_happens(
+    connected: Callable[..., FakeKube], line: str, paused: bool
+) -> None:
+    cluster = samples.ready()
+    cluster["spec"]["paused"] = paused
+    connected(cluster, maintenance=DRAINED)
+
+    done = RUNNER.invoke(main.app, line.split())
+
+    assert done.exit_code == 0, done.output
+    told = "demo is paused: nothing happens until: spindle resume demo" in done.stdout
+    assert told is paused
+
+
+def test_a_request_stands_although_its_cluster_may_not_be_read(
+    connected: Callable[..., FakeKube], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kube = connected()
+    monkeypatch.setattr(kube, "cluster", Mock(side_effect=KubeError("forbidden")))
+
+    done = RUNNER.invoke(main.app, ["broker", "stop", "demo-broker-0"])
+
+    assert done.exit_code == 0, done.output
+    assert len(kube.applied) == 1
+
+
+_COMMAND = re.compile(r"(?:spindle|kubectl) [a-z][^\n]*")
+
+
+@pytest.mark.parametrize("line", [*CHANGING, "pause demo", "resume demo"])
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["-n", "kafka"], "-n kafka"),
+        (["--context", "my east"], "--context 'my east'"),
+        (["--context", "east", "--namespace", "kafka"], "-n kafka --context east"),
+        ([], ""),
+    ],
+)
+def test_a_command_to_copy_acts_in_the_same_place(
+    connected: Callable[..., FakeKube], line: str, options: list[str], named: str
+) -> None:
+    cluster = samples.ready()
+    cluster["spec"]["paused"] = True
+    connected(cluster, maintenance=DRAINED)
+
+    done = RUNNER.invoke(main.app, context_first([*line.split(), *options]))
+
+    assert done.exit_code == 0, done.output
+    offered = _COMMAND.findall(done.stdout)
+    assert offered or "remove-first" in line
+    for each in offered:
+        assert each.endswith(named), each
+        assert named or "-n" not in each.split(), each

@@ -1,0 +1,28 @@
+"""Commands that a message offers to copy. They name the namespace and the context that the present command line names."""
+
+from shlex import quote
+from typing import ClassVar
+
+from spindle_cli.kube import Kube
+
+
+class Typed:
+    """The present command line.
+
+    Attributes:
+        namespace: its option ``--namespace``; None if it has none. Its ``--context`` is `Kube.chosen_context`.
+    """
+
+    namespace: ClassVar[str | None] = None
+
+
+def remember(namespace: str | None) -> str | None:
+    """Callback of the option ``--namespace``."""
+    Typed.namespace = namespace
+    return namespace
+
+
+def command(words: str) -> str:
+    """A command of spindle or kubectl with the options that it needs to act in the same place as the present one."""
+    chosen = {"-n": Typed.namespace, "--context": Kube.chosen_context}
+    return " ".join([words, *(f"{option} {quote(value)}" for option, value in chosen.items() if value)])
