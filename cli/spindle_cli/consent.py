@@ -1,10 +1,14 @@
 """Asks at the terminal before a command accepts something that cannot be undone."""
 
+from typing import Final
+
 import typer
 
 from spindle.api.printable import printable
 from spindle_cli.kube import KubeError
 from spindle_cli.screen import say
+
+_INTERRUPTED: Final = 130  # as for a program that Ctrl-C ends
 
 
 def consent(question: str, *, given: object) -> None:
@@ -15,13 +19,15 @@ def consent(question: str, *, given: object) -> None:
 
     Raises:
         KubeError: nobody can answer.
-        typer.Exit: the user does not agree.
+        typer.Exit: the user does not agree, or interrupts.
     """
     if given:
         return
     try:
         answer = typer.confirm(printable(question))
     except typer.Abort as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise typer.Exit(_INTERRUPTED) from error
         raise KubeError(
             "not confirmed. Answer y, or agree on the command line: the command's --help names the option"
         ) from error

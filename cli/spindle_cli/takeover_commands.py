@@ -9,6 +9,7 @@ import yaml
 from spindle.takeover import strimzi
 from spindle.takeover.plan import TakeoverPlan, steps
 from spindle_cli import takeover as work
+from spindle_cli.consent import consent
 from spindle_cli.kube import Kube
 from spindle_cli.objects import Objects
 from spindle_cli.screen import say
@@ -41,11 +42,10 @@ def run(
     """Take the cluster over. Kafka is down meanwhile. If the command is interrupted, run it again: it continues."""
     with sentences():
         kube = Kube.connect(namespace)
-        if not yes:
-            typer.confirm(
-                f"Kafka {cluster} in namespace {kube.namespace} is stopped during the take-over. Continue?",
-                abort=True,
-            )
+        consent(
+            f"Kafka {cluster} in namespace {kube.namespace} is stopped during the take-over. Continue?",
+            given=yes,
+        )
         work.take(Objects(kube), cluster, image or work.image_of(kube), say)
 
 

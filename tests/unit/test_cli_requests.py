@@ -8,12 +8,14 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.evacuation.deadlock import word_for
 from spindle_cli import main
+from spindle_cli.consent import consent
 from spindle_cli.field_requests import FieldRequest, owners, strangers, withdraw_entry, write
 from spindle_cli.kube import ConflictError, Kube, KubeError, NotFoundError
 from spindle_cli.options import context_first
@@ -442,3 +444,33 @@ def test_a_command_to_copy_acts_in_the_same_place(
     for each in offered:
         assert each.endswith(named), each
         assert named or "-n" not in each.split(), each
+
+
+def test_an_interrupted_question_has_the_exit_code_of_an_interruption(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("typer._click.termui.visible_prompt_func", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(typer.Exit) as ended:
+        consent("Really?", given=None)
+    assert ended.value.exit_code == 130
+
+    monkeypatch.setattr("typer._click.termui.visible_prompt_func", Mock(side_effect=EOFError))
+    with pytest.raises(KubeError, match="not confirmed"):
+        consent("Really?", given=None)
+
+
+@pytest.mark.parametrize(
+    "line", ["disk accept-loss demo-broker-0 disk0", "broker node-lost demo-broker-0", "takeover run demo"]
+)
+def test_a_question_that_nobody_can_answer_names_the_way_out(
+    connected: Callable[..., FakeKube], line: str
+) -> None:
+    cluster = at_risk()
+    cluster["status"]["waiting"] = node_lost("NodeLost")["status"]["waiting"]
+    kube = connected(cluster)
+
+    done = RUNNER.invoke(main.app, line.split(), input="")
+
+    assert done.exit_code == 1
+    assert "the command's --help names the option" in said(done.stderr)
+    assert kube.applied == []
