@@ -8,7 +8,7 @@ from spindle.api.printable import printable
 from spindle_cli.kube import KubeError
 from spindle_cli.screen import say
 
-_INTERRUPTED: Final = 130  # as for a program that Ctrl-C ends
+INTERRUPTED: Final = 130  # as for a program that Ctrl-C ends
 
 
 def consent(question: str, *, given: object) -> None:
@@ -27,7 +27,7 @@ def consent(question: str, *, given: object) -> None:
         answer = typer.confirm(printable(question))
     except typer.Abort as error:
         if isinstance(error.__context__, KeyboardInterrupt):
-            raise typer.Exit(_INTERRUPTED) from error
+            raise typer.Exit(INTERRUPTED) from error
         raise KubeError(
             "not confirmed. Answer y, or agree on the command line: the command's --help names the option"
         ) from error

@@ -30,6 +30,7 @@ from spindle_cli import (
     user_commands,
 )
 from spindle_cli import preview as changes
+from spindle_cli.consent import INTERRUPTED
 from spindle_cli.copied import command
 from spindle_cli.disk_map.command import ui
 from spindle_cli.doctor.command import doctor
@@ -272,7 +273,12 @@ def main() -> None:
     """Entry point; as a kubectl plugin it shows the name that the user typed."""
     called = os.path.basename(sys.argv[0])  # noqa: PTH119 - a name, not a path
     sys.argv[1:] = context_first(sys.argv[1:])
-    app(prog_name="kubectl spindle" if called.startswith("kubectl-") else "spindle")
+    try:
+        app(prog_name="kubectl spindle" if called.startswith("kubectl-") else "spindle")
+    except Exception as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # Ctrl-C while a library was imported
+            sys.exit(INTERRUPTED)
+        raise
 
 
 def complete() -> None:

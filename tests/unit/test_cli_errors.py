@@ -1,5 +1,6 @@
 """What is broken outside, a kubeconfig, a proxy, an object of another version, is told in one sentence."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -125,3 +126,17 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
         said = one_sentence(command, str(file))
         assert str(file) in said
         assert "KUBECONFIG" not in said
+
+
+def test_ctrl_c_while_a_library_is_imported_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(namespace: str | None = None) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise AttributeError("module 'kubernetes' has no attribute 'config'")  # noqa: B904 - as Python does
+
+    monkeypatch.setattr(Kube, "connect", connect)
+    monkeypatch.setattr(sys, "argv", ["spindle", "status"])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 130
