@@ -129,11 +129,11 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_while_a_library_is_imported_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    half_imported = AttributeError("module 'kubernetes' has no attribute 'config'")
+    half_imported.__context__ = KeyboardInterrupt()
+
     def connect(namespace: str | None = None) -> None:
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt:
-            raise AttributeError("module 'kubernetes' has no attribute 'config'")  # noqa: B904 - as Python does
+        raise half_imported
 
     monkeypatch.setattr(Kube, "connect", connect)
     monkeypatch.setattr(sys, "argv", ["spindle", "status"])
