@@ -24,5 +24,10 @@ def remember(namespace: str | None) -> str | None:
 
 def command(words: str) -> str:
     """A command of spindle or kubectl with the options that it needs to act in the same place as the present one."""
-    chosen = {"-n": Typed.namespace, "--context": Kube.chosen_context}
+    return in_namespace(words, Typed.namespace)
+
+
+def in_namespace(words: str, namespace: str | None) -> str:
+    """A command with the options that it needs to act in this namespace of the same Kubernetes; None omits the namespace."""
+    chosen = {"-n": namespace, "--context": Kube.chosen_context}
     return " ".join([words, *(f"{option} {quote(value)}" for option, value in chosen.items() if value)])

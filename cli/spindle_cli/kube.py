@@ -152,6 +152,9 @@ class Kube:
         return there
 
     def _place(self, kind: str, name: str) -> tuple[str, str, str, str, str]:
+        # In a URL they would be the path of another object, or of the list.
+        if name in ("", ".", ".."):
+            raise KubeError(f"{name!r} is no name of a {kind}")
         return names.GROUP, names.VERSION, self.namespace, PLURALS[kind], name
 
     def _patch(self, kind: str, name: str, body: Json | list[Json], content: str, **options: Any) -> Json:
@@ -281,8 +284,17 @@ class Kube:
 
     def answer(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Json:
         """An object as the API server sends it, which the client's own classes would change."""
-        found: Json = json.loads(self.ask(what, call, *args, _preload_content=False, **kwargs).data)
+        found: Json = json.loads(
+            self.body(what, self.ask(what, call, *args, _preload_content=False, **kwargs))
+        )
         return found
+
+    def body(self, what: str, answer: Any) -> bytes:
+        """The body of an answer, which is read only now: the connection may break."""
+        try:
+            return bytes(answer.data)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise KubeError(f"the connection broke while Kubernetes sent {what}: {error}") from error
 
     def ask(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the client with a timeout; its exceptions become KubeError with a message that names the object."""

@@ -131,6 +131,45 @@ def test_a_page_shows_why_nothing_can_be_read() -> None:
     assert (found["full"], found["trouble"], len(found["cards"])) == (True, [], 1)
 
 
+def test_before_the_brokers_are_listed_trouble_is_told_once_and_says_nothing_of_the_cluster() -> None:
+    board = Board("demo")
+    page = opened(board)
+
+    board.trouble("kafkarebalances", "forbidden")
+    assert "head" not in news(board, page)
+    board.replace("kafkarebalances", [])
+    board.change("kafkabrokers", cli_samples.broker(0), deleted=False)
+
+    assert board.news(page) is None
+
+
+def test_an_object_that_cannot_be_read_does_not_hide_the_others(board: Board) -> None:
+    page = opened(board)
+    news(board, page)
+    broken = cli_samples.broker(1)
+    broken["spec"]["id"] = "one"
+
+    board.replace("kafkabrokers", [cli_samples.broker(0, state="Stopped"), broken])
+    told = news(board, page)
+    assert "kafkabrokers demo-broker-1 cannot be read" in told["trouble"][0]
+    assert [card["id"] for card in told["cards"]] == [0]
+    assert told["gone"] == []
+    board.replace("kafkabrokers", [cli_samples.broker(0), cli_samples.broker(1)])
+
+    assert news(board, page)["trouble"] == []
+
+
+def test_the_journal_is_readable_again(board: Board) -> None:
+    page = opened(board)
+    journal = map_samples.journal("demo", ago=120, copied=1)
+    board.change("configmaps", {**journal, "data": {"journal": "{"}}, deleted=False)
+    assert news(board, page)["trouble"]
+
+    board.change("configmaps", journal, deleted=False)
+
+    assert news(board, page)["trouble"] == []
+
+
 def test_moves_of_the_journal_and_of_agents_are_one_list(board: Board) -> None:
     page = opened(board)
     board.replace("configmaps", [map_samples.journal("demo", ago=120, copied=1 << 30)])

@@ -7,6 +7,7 @@ import pytest
 
 from spindle.api.broker import KafkaBroker
 from spindle_cli.disk_map import detail
+from spindle_cli.kube import Kube
 from tests import map_samples
 from tests.unit import cli_samples
 
@@ -78,6 +79,15 @@ def test_maintenance_is_a_command_per_disk(state: str, wanted: list[str]) -> Non
     found = [shlex.split(each) for each in commands(broker(state=state)) if "spindle disk" in each]
 
     assert found == [["spindle", "disk", verb, "demo-broker-1", "disk1", "-n", "default"] for verb in wanted]
+
+
+def test_commands_reach_the_same_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kube, "chosen_context", "far away")
+
+    found = [each for each in commands(broker(state="Active")) if not each.startswith("lsblk")]
+
+    assert found
+    assert all(each.endswith(" -n default --context 'far away'") for each in found)
 
 
 def test_no_text_of_others_ends_a_word_of_a_command() -> None:

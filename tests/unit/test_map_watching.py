@@ -22,7 +22,7 @@ class Answer:
     def stream(self, _: int) -> Iterator[bytes]:
         yield from self._pieces
 
-    def release_conn(self) -> None:
+    def close(self) -> None:
         pass
 
 
@@ -63,7 +63,7 @@ class Told:
 class FakeKube:
     """Answers in order; the last one stops the watch."""
 
-    pages, answer = Kube.pages, Kube.answer
+    pages, answer, body = Kube.pages, Kube.answer, Kube.body
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -120,6 +120,26 @@ def test_a_bookmark_is_no_change_but_the_next_watch_begins_there() -> None:
 
     assert news == [["a"]]
     assert asked[2]["resource_version"] == "30"
+
+
+def test_watches_that_end_at_once_come_at_longer_and_longer_intervals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited: list[float] = []
+    wait = threading.Event.wait
+
+    def noted(event: threading.Event, timeout: float | None = None) -> bool:
+        if timeout is not None:
+            waited.append(timeout)
+        return wait(event, 0.001 if timeout else None)
+
+    monkeypatch.setattr(threading.Event, "wait", noted)
+    forbidden = [page("a"), KubeError("forbidden")] * 4
+    expired = [page("a"), Answer(pieces=[line("ERROR", {"code": 410, "message": "too old"})])] * 3
+
+    follow(*forbidden, *expired, page("a"), Answer())
+
+    assert waited[:7] == pytest.approx([0.01 * 2**each for each in range(7)])
 
 
 def test_after_a_watch_that_is_too_old_it_lists_again_without_trouble() -> None:

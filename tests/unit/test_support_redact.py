@@ -166,3 +166,96 @@ def test_values_of_environment_variables_and_what_kubectl_applied_are_removed() 
         "metadata": {"name": "p", "annotations": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": REMOVED}, reference]}]},
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"password: |\n  {SHORT}\n  {SHORT}", id="yaml-block"),
+        pytest.param(f"password=ab,{SHORT};ef {SHORT}", id="rest-of-the-line"),
+        pytest.param(f"ssl.keystore.password = two {SHORT}", id="two-words"),
+        pytest.param(f"x.password=a\\\n  {SHORT}", id="continued-line"),
+        pytest.param(f'say {{"a":"{{\\"password\\":\\"ab,{SHORT}\\"}}"}}', id="json-in-json"),
+        pytest.param(f"say <password>{SHORT}</password>", id="xml"),
+        pytest.param(f"say pwd={SHORT}", id="pwd"),
+        pytest.param(f"say db_pass: {SHORT}", id="db-pass"),
+        pytest.param(f"say AccountKey={SHORT}", id="account-key"),
+        pytest.param(f"Set-Cookie: a=b; c={SHORT}", id="cookie"),
+        pytest.param(f"say ApiKey {SHORT}0123", id="api-key"),
+        pytest.param(f"say eyJhbGciOiJI.eyJzdWIi.{SHORT}", id="short-jwt"),
+        pytest.param(f"say https://bob:a/{SHORT}@b@host/x", id="url-with-slash-and-at"),
+        pytest.param(f"say https://ghp_0123456{SHORT}@host/x", id="url-with-a-token"),
+        pytest.param(f"MIIEabc\n{SHORT}\n-----END PRIVATE KEY-----\nafter", id="end-of-a-key"),
+    ],
+)
+def test_a_secret_that_nobody_told_of_is_removed_by_its_place(text: str) -> None:
+    found = Scrubber().text(text)
+
+    assert SHORT not in found
+    assert REMOVED in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pulled registry:5000/kafka@sha256:0123",
+        "https://host:8443/a@b",
+        "secret demo-admin not found",
+        "pass 12",
+    ],
+)
+def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+    assert Scrubber().text(text) == text
+
+
+@pytest.mark.parametrize(
+    "word", ["a", "-", "a.", "password", "x://", "x://a:", "-----BEGIN A", "eyJ", "--password", " ", "\\"]
+)
+def test_a_long_line_takes_no_longer_than_its_length(word: str) -> None:
+    # With the square of the length these characters would take minutes.
+    text = word * (100_000 // len(word))
+
+    assert len(Scrubber().text(text)) <= len(text) * len(REMOVED)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(["--password", SHORT], id="argument"),
+        pytest.param({"password": 12345}, id="number"),
+        pytest.param({"passwords": [SHORT]}, id="list"),
+        pytest.param({"options": [{"name": "DB_PASSWORD", "value": SHORT}]}, id="named-value"),
+    ],
+)
+def test_values_that_their_neighbours_call_secret_are_removed(value: Any) -> None:
+    found = str(Scrubber().value(value))
+
+    assert SHORT not in found
+    assert "12345" not in found
+    assert REMOVED in found
+
+
+def test_a_config_map_loses_secret_keys_and_binary_data() -> None:
+    found = bare(
+        {"kind": "ConfigMap", "data": {"token": SHORT, "a": "kept"}, "binaryData": {"x": coded(SHORT)}}
+    )
+
+    assert (found["data"], found["binaryData"]) == ({"token": REMOVED, "a": "kept"}, {"x": REMOVED})
+
+
+def test_the_annotation_of_kubectl_apply_is_removed_in_a_pod_template_too() -> None:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": SHORT, "a": "kept"}
+    found = bare({"kind": "Deployment", "spec": {"template": {"metadata": {"annotations": annotations}}}})
+
+    assert found["spec"]["template"]["metadata"]["annotations"] == {"a": "kept"}
+
+
+def test_an_authoritys_key_is_secret_and_a_namespace_is_not() -> None:
+    scrubber = Scrubber([secret(ca_key="authority-0123456", namespace="kafka")])
+
+    assert scrubber.text("authority-0123456 in kafka") == f"{REMOVED} in kafka"
+
+
+@pytest.mark.parametrize("text", ['{"m": "a\\"b\\\\c1"}', "q=a%22b%5Cc1"])
+def test_a_short_value_is_found_in_json_and_in_an_address(text: str) -> None:
+    assert "c1" not in Scrubber([secret(value='a"b\\c1')]).text(text)

@@ -33,6 +33,7 @@ class Page:
         self.full = True
         self.sections: set[str] = set()
         self.brokers: set[str] = set()
+        self.trouble = "[]"  # what was sent before there was anything else
 
 
 class Board:
@@ -50,7 +51,8 @@ class Board:
         self._places: dict[model.CopyId, model.Place] = {}
         self._rates: dict[model.CopyId, int] = {}
         self._proposals: dict[str, Json] = {}
-        self._trouble: dict[str, str] = {}
+        self._trouble: dict[str, str] = {}  # by the kind, or kind/name of one object
+        self._unread: dict[str, set[str]] = {}  # names of objects that could not be read, by kind
 
     # What watches write. -----------------------------------------------------------------------------
 
@@ -64,6 +66,8 @@ class Board:
             self._listed.add(kind)
             for name in self._known(kind) - there:
                 self._remove(kind, name)
+            for name in self._unread.get(kind, set()) - there:
+                self._trouble.pop(f"{kind}/{name}", None)
             self._tell(_TROUBLE)
 
     def change(self, kind: str, obj: Json, *, deleted: bool) -> None:
@@ -71,10 +75,22 @@ class Board:
         if not self._is_ours(kind, obj):
             return
         name = str(obj["metadata"]["name"])
+        problem = None
         if deleted:
             with self._lock:
                 self._remove(kind, name)
-        elif kind == BROKERS:
+        else:
+            try:
+                self._put(kind, obj)
+            except ValueError as error:
+                # One object of another version must not stop the others.
+                self._unread.setdefault(kind, set()).add(name)
+                problem = f"{kind} {name} cannot be read, and is shown as it was before: {_brief(error)}"
+        if problem or name in self._unread.get(kind, ()):
+            self.trouble(f"{kind}/{name}", problem)
+
+    def _put(self, kind: str, obj: Json) -> None:
+        if kind == BROKERS:
             self._put_broker(KafkaBroker.parse(obj))
         elif kind == CLUSTERS:
             self._put_head(model.cluster_head(KafkaCluster.parse(obj)))
@@ -109,19 +125,28 @@ class Board:
     def news(self, page: Page) -> str | None:
         """What the page has not seen, as JSON; None if there is nothing, or if the brokers were not listed yet."""
         with self._lock:
-            if page.full and not {CLUSTERS, BROKERS} <= self._listed and not self._trouble:
+            full = page.full and {CLUSTERS, BROKERS} <= self._listed
+            if page.full and not full:
+                return self._only_trouble(page)
+            sections = {_HEAD, _MOVES, _PROPOSALS, _TROUBLE} if full else page.sections
+            brokers = set(self._cards) if full else page.brokers
+            if not (sections or brokers or full):
                 return None
-            sections = {_HEAD, _MOVES, _PROPOSALS, _TROUBLE} if page.full else page.sections
-            brokers = set(self._cards) if page.full else page.brokers
-            if not (sections or brokers or page.full):
-                return None
-            parts = {"full": json.dumps(page.full), **{each: self._section(each) for each in sections}}
+            parts = {"full": json.dumps(full), **{each: self._section(each) for each in sections}}
             parts["cards"] = f"[{','.join(self._cards[name] for name in brokers if name in self._cards)}]"
             parts["gone"] = json.dumps([name for name in brokers if name not in self._cards])
-            # A page that was opened before the first list gets everything again after it.
-            page.full = page.full and not {CLUSTERS, BROKERS} <= self._listed
-            page.sections, page.brokers = set(), set()
-        return "{" + ",".join(f'"{name}":{text}' for name, text in parts.items()) + "}"
+            page.full, page.sections, page.brokers = False, set(), set()
+        return _joined(parts)
+
+    def _only_trouble(self, page: Page) -> str | None:
+        """Why nothing can be shown yet, once per change; called with the lock."""
+        trouble = self._section(_TROUBLE)
+        if trouble == page.trouble:
+            return None
+        page.trouble = trouble
+        # The head too, if it is known: it says what the cluster waits for.
+        head = {_HEAD: self._section(_HEAD)} if CLUSTERS in self._listed else {}
+        return _joined({"full": "false", _TROUBLE: trouble, **head, "cards": "[]", "gone": "[]"})
 
     def _section(self, name: str) -> str:
         if name == _HEAD:
@@ -192,6 +217,8 @@ class Board:
         except JournalError as error:
             self.trouble(JOURNAL, f"the journal of moves cannot be read: {error}")
             journal = Journal()
+        else:
+            self.trouble(JOURNAL, None)
         with self._lock:
             self._rates = model.copy_rates(self._places, journal, self._rates)
             self._places = model.places(journal)
@@ -206,6 +233,15 @@ class Board:
             page.sections.update([section] if section else ())
             page.brokers.update([broker] if broker else ())
             page.wake()
+
+
+def _joined(parts: dict[str, str]) -> str:
+    return "{" + ",".join(f'"{name}":{text}' for name, text in parts.items()) + "}"
+
+
+def _brief(error: ValueError) -> str:
+    """The first problem of pydantic's report, in one line."""
+    return " ".join(str(error).split())[:300]
 
 
 def _json(value: Any) -> str:

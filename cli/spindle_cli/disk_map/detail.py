@@ -14,6 +14,7 @@ from spindle.api.broker import (
     ThresholdTime,
 )
 from spindle.api.names import log_dir
+from spindle_cli.copied import in_namespace
 from spindle_cli.disk_map.model import LEVELS, Json, disk_cell, moves_within
 from spindle_cli.overview import size
 
@@ -131,11 +132,10 @@ def _since(at: str, what: str | None, message: str | None) -> Json:
 
 def commands(broker: KafkaBroker, disk: BrokerDiskStatus) -> list[Json]:
     """Commands to copy; the map itself changes nothing."""
-    name, namespace = quote(broker.metadata.name), quote(broker.metadata.namespace or "default")
-    in_namespace = f"-n {namespace}"
+    name, namespace = quote(broker.metadata.name), broker.metadata.namespace or "default"
     found = [
-        ("Everything about the broker", f"kubectl get skb {name} {in_namespace} -o yaml"),
-        ("Its events", f"kubectl events --for kafkabroker/{name} {in_namespace}"),
+        ("Everything about the broker", in_namespace(f"kubectl get skb {name} -o yaml", namespace)),
+        ("Its events", in_namespace(f"kubectl events --for kafkabroker/{name}", namespace)),
     ]
     if disk.reason:
         found.append(("What the reason means", f"spindle explain {quote(disk.reason)}"))
@@ -144,8 +144,8 @@ def commands(broker: KafkaBroker, disk: BrokerDiskStatus) -> list[Json]:
             (f"The device, on node {disk.node or broker.spec.node}", f"lsblk -O {quote(disk.device)}")
         )
     for label, verb in _maintenance(disk.state):
-        found.append((label, f"spindle disk {verb} {name} {quote(disk.name)} {in_namespace}"))
-    found.append(("Stop the broker when it is safe", f"spindle broker stop {name} {in_namespace}"))
+        found.append((label, in_namespace(f"spindle disk {verb} {name} {quote(disk.name)}", namespace)))
+    found.append(("Stop the broker when it is safe", in_namespace(f"spindle broker stop {name}", namespace)))
     return [{"label": label, "command": command} for label, command in found]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from shlex import quote
 from typing import Any, Final
 
 from spindle.api import names
@@ -11,6 +12,7 @@ from spindle.api.enums import DirMoveState, DiskVerdict
 from spindle.api.rebalance import KafkaRebalance
 from spindle.model.times import stamp
 from spindle.moves.journal import Journal, Move
+from spindle_cli.copied import in_namespace
 from spindle_cli.overview import notable
 from spindle_cli.proposals import is_over, phase_of
 
@@ -129,7 +131,9 @@ def proposal(each: KafkaRebalance) -> Json:
         "movedBytes": status.moved_bytes if status else None,
         "eta": status.eta if status else None,
         "gain": _gain(each),
-        "approve": f"spindle rebalance approve {each.metadata.name}",
+        "approve": in_namespace(
+            f"spindle rebalance approve {quote(each.metadata.name)}", each.metadata.namespace
+        ),
     }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -12,6 +13,7 @@ from spindle_cli.libraries import kubernetes, urllib3
 
 _WATCH_S: Final = 55  # the API server ends a watch after this time
 _SILENT_S: Final = 65  # longer than that: the connection is dead
+_SHORT_S: Final = 5.0  # a watch that ended sooner did not last: the next attempt waits longer
 _FIRST_WAIT_S: Final = 1.0
 _LONGEST_WAIT_S: Final = 30.0
 _EXPIRED: Final = 410
@@ -87,20 +89,25 @@ class Watch(threading.Thread):
         """List, then watch; after an error list again."""
         wait = _FIRST_WAIT_S
         while not self._stopped.is_set():
+            began = time.monotonic()
             try:
                 version = self._list()
                 self._sink.trouble(self._source.kind, None)
-                wait = _FIRST_WAIT_S
                 while not self._stopped.is_set():
+                    began = time.monotonic()
                     version = self._watch(version)
+                    if (rest := _FIRST_WAIT_S - (time.monotonic() - began)) > 0:
+                        self._stopped.wait(rest)
             except ExpiredError:
-                continue
+                pass  # the list is the remedy
             except Exception as error:  # noqa: BLE001 - a thread that ended would freeze its part of the map
                 expected = isinstance(error, KubeError)
                 text = str(error) if expected else f"{self._source.kind}: {type(error).__name__}: {error}"
                 self._sink.trouble(self._source.kind, text)
-                self._stopped.wait(wait)
-                wait = min(2 * wait, _LONGEST_WAIT_S)
+            if time.monotonic() - began > _SHORT_S:
+                wait = _FIRST_WAIT_S
+            self._stopped.wait(wait)
+            wait = min(2 * wait, _LONGEST_WAIT_S)
 
     def _list(self) -> str:
         """Read all objects; returns the version that a watch continues from."""
@@ -140,7 +147,7 @@ class Watch(threading.Thread):
         except (urllib3.exceptions.HTTPError, ValueError) as error:
             raise KubeError(f"the watch of {self._source.kind} broke: {error}") from error
         finally:
-            answer.release_conn()
+            answer.close()  # a connection that still gets changes is of no use to the next request
         return version
 
 

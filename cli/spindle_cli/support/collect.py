@@ -174,7 +174,7 @@ class Bundle:
                 timestamps=True,
                 _preload_content=False,
             )
-            yield f"{path}.log", answer.data.decode(errors="replace")
+            yield f"{path}.log", self.kube.body(what, answer).decode(errors="replace")
         except KubeError as error:
             self.problems.append(str(error))
 
