@@ -39,6 +39,7 @@ from spindle.model.actions import (
     SetPodCondition,
     TurnCa,
 )
+from spindle.model.freshness import FactsRead, too_old
 from spindle.model.ownership import Owners
 from spindle.model.refused_requests import RefusedRequest, target_of
 from spindle_operator import metrics
@@ -64,6 +65,8 @@ FAILED: Final = "failed"
 PARTLY: Final = (
     "partly"  # Kafka rejected a part of a request; actions that depend on that part are skipped in this pass
 )
+
+STALE: Final = "stale"  # what it was planned from is not fresh enough
 
 ACTING: Final = 120.0  # seconds after which a pass starts no further action, so that its status is written
 
@@ -120,6 +123,8 @@ class Actor:
         executor: KafkaExecutor,
         leading: Callable[[], bool],
         owners: Owners | None = None,
+        *,
+        look: FactsRead,
     ) -> None:
         """An actor for one pass.
 
@@ -129,9 +134,11 @@ class Actor:
             executor: the connection to its Kafka.
             leading: whether this process still holds the Lease, by its own clock.
             owners: ownerReferences that make an object ours; by default the KafkaCluster as the only owner.
+            look: how fresh the facts are that the actions were planned from.
         """
         self._kube = kube
         self._executor = executor
+        self._look = look
         self._leading = leading
         self._name: str = cluster["metadata"]["name"]
         self._namespace: str = cluster["metadata"]["namespace"]
@@ -177,7 +184,7 @@ class Actor:
             results.append(result)
             if result.outcome not in (DONE, GONE):
                 log.warning("%s: %s", describe(action), result.detail)
-                if result.outcome == TAKEN or (_ends_pass(action) and not _may_go_on(result)):
+                if result.outcome in (TAKEN, STALE) or (_ends_pass(action) and not _may_go_on(result)):
                     break
         return results
 
@@ -186,6 +193,8 @@ class Actor:
         return self._version.get(resource_version, resource_version)
 
     async def _one(self, action: Action) -> Result:
+        if (why := too_old(action, self._look, time.monotonic())) is not None:
+            return Result(action, STALE, why)
         try:
             await self._dispatch(action)
         except ApiError as error:

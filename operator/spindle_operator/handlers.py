@@ -185,6 +185,7 @@ def _register(handlers: kopf.OperatorRegistry, loops: Loops, digests: Digests, k
 def wake(loops: Loops, kind: Kind, body: Mapping[str, Any], *, urgent: bool = False) -> None:
     """Wake the loops that a change concerns."""
     meta = body["metadata"]
+    loops.happened(kind, body)
     if kind is KAFKA_CLUSTER:
         loops.seen(meta["namespace"], meta["name"])
     elif kind is NODE:

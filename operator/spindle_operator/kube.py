@@ -31,6 +31,10 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 _PAGE: Final = 500
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=30, sock_connect=5)
+# A watch ends at the server after five minutes. Bookmarks come once a minute: a connection without one may be half-open.
+_WATCHED: Final = "300"
+_WATCHING: Final = aiohttp.ClientTimeout(total=330, sock_connect=5, sock_read=75)
+_LONGEST_EVENT: Final = 16 << 20  # bytes; etcd holds no object of more than 1.5 MiB
 _SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOO_LARGE: Final = 413
 _TOO_MANY: Final = 429
@@ -70,6 +74,7 @@ class Kube:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._session: aiohttp.ClientSession | None = None
+        self._watching: aiohttp.ClientSession | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -83,9 +88,10 @@ class Kube:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for session in (self._session, self._watching):
+            if session is not None:
+                await session.close()
+        self._session = self._watching = None
 
     # Reading
 
@@ -139,6 +145,57 @@ class Kube:
                 return found
             query["continue"] = following
 
+    async def listed(
+        self, kind: Kind, namespace: str | None, selector: str | None, *, whole: bool, within: ByteBudget
+    ) -> tuple[list[Json], str]:
+        """All objects of a kind, and the resourceVersion that a watch continues from.
+
+        Args:
+            kind, namespace: as for `items`.
+            selector: of labels; None for all.
+            whole: False for the metadata only.
+            within: limit on the bytes.
+        """
+        query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
+        accept = "application/json" if whole else _METADATA
+        found: list[Json] = []
+        while True:
+            answer = await self._retried("GET", kind.path(namespace), query, accept=accept, within=within)
+            found.extend(trim(kind, item) for item in answer.get("items") or [])
+            meta = answer.get("metadata") or {}
+            if not meta.get("continue"):
+                return found, str(meta.get("resourceVersion") or "")
+            query["continue"] = meta["continue"]
+
+    async def watch(
+        self, kind: Kind, namespace: str | None, selector: str | None, version: str, *, whole: bool
+    ) -> AsyncIterator[tuple[Json | None, int]]:
+        """What changes after a resourceVersion: each event with its size in bytes. First comes None: the server accepted the watch.
+
+        Ends when the server ends it, after some minutes; continue from the last resourceVersion.
+
+        Raises:
+            ApiError: it is refused, or broke; or nothing came for longer than bookmarks take.
+        """
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
+        query |= {"timeoutSeconds": _WATCHED} | ({"labelSelector": selector} if selector else {})
+        headers = {
+            "Accept": "application/json" if whole else _ONE_METADATA,
+            "User-Agent": names.FIELD_MANAGER,
+        }
+        url = self._configuration.host.rstrip("/") + kind.path(namespace)
+        try:
+            if token := await self.token():
+                headers["Authorization"] = f"Bearer {token}"
+            async with self._watches().get(url, params=query, headers=headers, timeout=_WATCHING) as response:
+                if response.status != _OK:
+                    read_answer(response.status, response.reason or "", await response.read())
+                yield None, 0
+                async for line in _lines(response.content):
+                    yield _event(kind, line), len(line)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise no_answer(error) from error
+
     async def probe(self, kind: Kind, namespace: str | None) -> bool:
         """Whether objects of this kind may be listed here (and hence watched, with the rights that the chart grants)."""
         try:
@@ -159,13 +216,7 @@ class Kube:
             answer = await self._retried("GET", kind.path(namespace), query, within=within)
             page: list[Json] = answer.get("items") or []
             for item in page:
-                # List items lack kind and apiVersion; the plan needs complete objects.
-                item.setdefault("apiVersion", kind.api_version)
-                item.setdefault("kind", kind.kind)
-                # Unused, and most of the size of large lists: managedFields, and a node's images.
-                item.get("metadata", {}).pop("managedFields", None)
-                if kind is NODE:
-                    (item.get("status") or {}).pop("images", None)
+                trim(kind, item)
             yield page
             following = answer.get("metadata", {}).get("continue")
             if not following:
@@ -284,6 +335,58 @@ class Kube:
             self._session = aiohttp.ClientSession(connector=connector)
         return self._session
 
+    def _watches(self) -> aiohttp.ClientSession:
+        """Connections of their own: each watch holds one."""
+        if self._watching is None:
+            connector = aiohttp.TCPConnector(ssl=_tls(self._configuration), limit=0)
+            self._watching = aiohttp.ClientSession(connector=connector)
+        return self._watching
+
+
+def trim(kind: Kind, item: Json) -> Json:
+    """An object of a list or a watch, complete, and without what is unused and large: managedFields, and a node's images."""
+    # List items lack kind and apiVersion, and metadata has another kind; the plan needs complete objects.
+    item.setdefault("apiVersion", kind.api_version)
+    item.setdefault("kind", kind.kind)
+    item.get("metadata", {}).pop("managedFields", None)
+    if kind is NODE:
+        (item.get("status") or {}).pop("images", None)
+    return item
+
+
+def _event(kind: Kind, line: bytes) -> Json:
+    """One event of a watch.
+
+    Raises:
+        ApiError: it is none, or the server reports an error, such as 410 for a resourceVersion that is too old.
+    """
+    try:
+        event: Json = json.loads(line)
+        obj, what = event["object"], event["type"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ApiError(0, "NoEvent", f"the API server sent what is no event of a watch: {error}") from error
+    if what == "ERROR":
+        raise ApiError(int(obj.get("code") or 0), str(obj.get("reason")), str(obj.get("message")))
+    trim(kind, obj)
+    return event
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The lines of a stream, of any length up to that of the largest object."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in content.iter_any():
+        *ends, rest = part.split(b"\n")
+        for end in ends:
+            line = b"".join((*parts, end))
+            parts, size = [], 0
+            if line:
+                yield line
+        parts.append(rest)
+        size += len(rest)
+        if size > _LONGEST_EVENT:
+            raise ApiError(_TOO_LARGE, "TooMuch", "an event of a watch is larger than any object")
+
 
 async def _body(response: aiohttp.ClientResponse, within: ByteBudget | None) -> bytes:
     if within is None:
@@ -296,6 +399,8 @@ async def _body(response: aiohttp.ClientResponse, within: ByteBudget | None) -> 
 
 
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_ONE_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_OK: Final = 200
 _MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 
 

@@ -11,7 +11,7 @@ import concurrent.futures
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -28,11 +28,12 @@ from spindle_operator.act import DONE, REFUSED, TAKEN, Actor, LeadershipLostErro
 from spindle_operator.descriptions import describe
 from spindle_operator.health import Health
 from spindle_operator.kafka_executor import KafkaExecutor
-from spindle_operator.kinds import KAFKA_CLUSTER
+from spindle_operator.kinds import KAFKA_CLUSTER, Kind
 from spindle_operator.kube import Kube
-from spindle_operator.observe import Surroundings, observe
+from spindle_operator.mirror import Mirror
+from spindle_operator.observe import LOOK, Seen, Surroundings, observe
 from spindle_operator.rebalance_cache import RebalanceCache
-from spindle_operator.report import Events, events_of, is_refusal, refusal_event, report
+from spindle_operator.report import Events, events_of, is_refusal, refusal_event, report, writes
 from spindle_shared import logs
 from spindle_shared.api_answers import ApiError, Json
 
@@ -65,6 +66,7 @@ class Setup:
         namespace: of the operator.
         allowed: settings that KafkaClusters may use beyond Kafka.
         lost: called when a loop finds that the Lease is lost.
+        cached: whether passes that write nothing may read from watches.
     """
 
     kube: Kube
@@ -80,6 +82,7 @@ class Setup:
     rebalance_image: str = ""
     allowed: Allowed = field(default_factory=Allowed)
     decide: Callable[[Any, float], ReconcilePlan] = plan
+    cached: bool = True
 
 
 class Loops:
@@ -91,6 +94,7 @@ class Loops:
         self._loops: dict[Key, ClusterLoop] = {}
         self._executor = asyncio.Semaphore(SIDE_BY_SIDE)
         self._closing = False
+        self._mirror = Mirror(setup.kube, LOOK, self._missed) if setup.cached else None
         self._watch = (
             agents.AgentMonitor(setup.kube, setup.agent_namespace, self.wake_all)
             if setup.agent_namespace
@@ -104,7 +108,7 @@ class Loops:
             return
         key = (namespace, name)
         if key not in self._loops:
-            self._loops[key] = loop = ClusterLoop(self._setup, key, self._executor, self._watch)
+            self._loops[key] = loop = ClusterLoop(self._setup, key, self._executor, self._watch, self._mirror)
             loop.task.add_done_callback(lambda _: self._ended(key, loop))
             metrics.CLUSTERS.set(len(self._loops))
         self._loops[key].wake()
@@ -113,6 +117,17 @@ class Loops:
         """An object of this cluster changed; ignored if the cluster does not exist."""
         if loop := self._loops.get((namespace, name)):
             loop.wake(urgent=urgent)
+
+    def happened(self, kind: Kind, obj: Mapping[str, Any]) -> None:
+        """This version of an object exists: the passes that it wakes must not read an older one."""
+        if self._mirror is not None:
+            self._mirror.happened(kind, obj)
+
+    def _missed(self, namespace: str | None, text: str) -> None:
+        """A watch did not report changes: say so to the clusters that it concerns, and look again."""
+        for key, loop in self._loops.items():
+            if namespace in (None, key[0]):
+                loop.missed(text)
 
     def wake_all(self) -> None:
         """Something changed that may affect any cluster (for example a node)."""
@@ -128,6 +143,8 @@ class Loops:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._mirror is not None:
+            await self._mirror.close()
 
     def _ended(self, key: Key, loop: "ClusterLoop") -> None:
         if self._loops.get(key) is loop:
@@ -142,10 +159,20 @@ class ClusterLoop:
     """The loop of one KafkaCluster."""
 
     def __init__(
-        self, setup: Setup, key: Key, executor: asyncio.Semaphore, watch: agents.AgentMonitor | None = None
+        self,
+        setup: Setup,
+        key: Key,
+        executor: asyncio.Semaphore,
+        watch: agents.AgentMonitor | None = None,
+        mirror: Mirror | None = None,
     ) -> None:
         self._setup = setup
         self._watch = watch
+        self._mirror = mirror
+        self._wrote = (
+            True  # whether the pass before wrote, or may have written: its writes may not be in the cache
+        )
+        self._missed: list[str] = []  # what watches did not report, and is not yet told
         self._namespace, self._name = key
         self._label = f"{self._namespace}/{self._name}"
         self._slots = executor
@@ -174,6 +201,12 @@ class ClusterLoop:
         self._wakeup.set()
         if urgent:
             self._alarm.set()
+
+    def missed(self, text: str) -> None:
+        """A watch did not report a change."""
+        self._missed.append(text)
+        self._wrote = True
+        self.wake()
 
     async def _run(self) -> None:
         self._setup.health.started(self._label)
@@ -239,13 +272,13 @@ class ClusterLoop:
         setup = self._setup
         cluster = await self._cluster()
         around = Surroundings(setup.image, setup.namespace, setup.rebalance_image, setup.allowed, self._watch)
-        seen = await observe(setup.kube, cluster, self._kafka, around, cache=self._cache, taken=self._taken)
-        # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.
-        wanted = await self._decided(replace(seen.snapshot, refused=self._refused))
+        seen, wanted = await self._planned(cluster, around)
         if setup.leading():
             # The status is written before the actions: a call to a hung broker takes seconds.
-            await setup.events.post(self._namespace, wanted.events)
-        actor = Actor(setup.kube, cluster, self._kafka, setup.leading, owners_of(seen.snapshot))
+            await setup.events.post(self._namespace, [*self._told_missed(cluster), *wanted.events])
+        actor = Actor(
+            setup.kube, cluster, self._kafka, setup.leading, owners_of(seen.snapshot), look=seen.look
+        )
         results = await actor.run(self._batch(wanted.actions))
         self._taken = frozenset(result.taken for result in results if result.taken is not None)
         self._refused = tuple(result.refused for result in results if result.refused is not None)
@@ -276,11 +309,47 @@ class ClusterLoop:
             self._idle = 0
         if results or written.done:
             log.info(sentence(self._label, results, written.done, time.monotonic() - started))
+        self._wrote = bool(results or written.done or written.skipped or written.refused or self._missed)
         whole = len(results) == len(wanted.actions) and all(result.outcome == DONE for result in results)
         if wanted.finished and whole and cluster["metadata"].get("deletionTimestamp"):
             await self._let_go(cluster)
             raise _ClusterGoneError
         return results, wanted.settled and not written.skipped
+
+    def _told_missed(self, cluster: Json) -> list[Event]:
+        meta, texts = cluster["metadata"], self._missed
+        self._missed = []
+        return [
+            Event("Warning", "WatchMissedChanges", text, KAFKA_CLUSTER.kind, meta["name"], meta["uid"])
+            for text in dict.fromkeys(texts)
+        ]
+
+    async def _planned(self, cluster: Json, around: Surroundings) -> tuple[Seen, ReconcilePlan]:
+        """A plan that writes nothing, from the cache; or any plan, from a look that is as fresh as it can be.
+
+        After a pass that wrote nothing is read from the cache, which may not have its writes yet. Until this pass has ended well, it counts as one that wrote.
+        """
+        wrote, self._wrote = self._wrote, True
+        deleted = cluster["metadata"].get("deletionTimestamp")
+        for mirror in (None,) if wrote or deleted else (self._mirror, None):
+            seen = await observe(
+                self._setup.kube,
+                cluster,
+                self._kafka,
+                around,
+                cache=self._cache,
+                taken=self._taken,
+                mirror=mirror,
+            )
+            # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.
+            wanted = await self._decided(replace(seen.snapshot, refused=self._refused))
+            metrics.LOOKS.labels(
+                self._namespace, self._name, "listed" if seen.look.listed else "cached"
+            ).inc()
+            if seen.look.listed or not writes(cluster, seen.snapshot, wanted):
+                return seen, wanted
+            # The KafkaCluster itself was read when the pass began; what it lacks, its resourceVersion finds.
+        raise AssertionError("a look without a cache is listed")
 
     async def _measure(self, snapshot: ClusterSnapshot, wanted: ReconcilePlan) -> None:
         """Set the cluster's metrics; computed in the cluster's thread, as thousands of disks take a while."""

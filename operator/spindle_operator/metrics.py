@@ -33,10 +33,12 @@ DURATION: Final = Histogram(
 )
 ACTIONS: Final = _make(Counter, table.ACTIONS)
 KAFKA_FAILURES: Final = _make(Counter, table.KAFKA_FAILURES)
+LOOKS: Final = _make(Counter, table.LOOKS)
+WATCH_MISSED: Final = _make(Counter, table.WATCH_MISSED)
 CLUSTERS: Final = _make(Gauge, table.CLUSTERS)
 LEADER: Final = _make(Gauge, table.LEADER)
 BUILD_INFO: Final = _make(Gauge, table.BUILD_INFO)
-_OF_CLUSTERS: Final = (RECONCILES, DURATION, ACTIONS, KAFKA_FAILURES)
+_OF_CLUSTERS: Final = (RECONCILES, DURATION, ACTIONS, KAFKA_FAILURES, LOOKS)
 
 
 def own_version() -> str:

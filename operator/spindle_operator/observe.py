@@ -6,6 +6,7 @@ import binascii
 import logging
 import os
 import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,6 +18,7 @@ from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.model import objects
 from spindle.model.allowed import Allowed
+from spindle.model.freshness import FactsRead
 from spindle.model.pools import parse_spec, recorded_spec
 from spindle.model.snapshot import AgentCertificates, Certificate, ClusterSnapshot, SecretView
 from spindle.security.certificates import FOLLOWING, FORMER
@@ -50,6 +52,7 @@ from spindle_operator.kinds import (
     Kind,
 )
 from spindle_operator.kube import ByteBudget, Kube
+from spindle_operator.mirror import Mirror
 from spindle_operator.rebalance_cache import RebalanceCache
 from spindle_shared.api_answers import ApiError, Json
 
@@ -57,7 +60,7 @@ log = logging.getLogger(__name__)
 
 _ENTROPY: Final = 32
 # Bytes of all lists of one namespace in one observation; a cluster with the maximum number of disks needs about half.
-_LOOK: Final = 96 << 20
+LOOK: Final = 96 << 20
 _LABELLED: Final = (POD, SERVICE, CONFIG_MAP, SECRET, BUDGET, NETWORK_POLICY)
 _OF_NAMESPACE: Final = (CLAIM, KAFKA_BROKER, KAFKA_USER)
 _OF_ALL: Final = (NODE, VOLUME, STORAGE_CLASS)
@@ -70,10 +73,12 @@ class Seen:
 
     Attributes:
         problems: resource kind → why it could not be read; the snapshot's ``unknown`` are these keys.
+        look: how fresh it is.
     """
 
     snapshot: ClusterSnapshot
     problems: Mapping[str, str]
+    look: FactsRead
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ async def observe(
     *,
     cache: RebalanceCache | None = None,
     taken: Collection[tuple[str, str]] = (),
+    mirror: Mirror | None = None,
 ) -> Seen:
     """Observe everything that concerns one KafkaCluster.
 
@@ -113,9 +119,11 @@ async def observe(
         around: what the operator knows besides.
         cache: the KafkaRebalances that were read before.
         taken: kind and name of foreign objects that the previous pass met under needed names; no list contains them.
+        mirror: read from this cache what it can tell; None to list everything.
     """
+    began = time.monotonic()
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
-    reader = _Reader(kube, cluster)
+    reader = _Reader(kube, cluster, mirror)
     read = _Read(
         *await asyncio.gather(
             reader.lists(),
@@ -127,7 +135,8 @@ async def observe(
     )
     problems = reader.problems
     problems |= read.watched.problems
-    return Seen(await _snapshot(kube, cluster, executor, around, read, problems), problems)
+    snapshot = await _snapshot(kube, cluster, executor, around, read, problems)
+    return Seen(snapshot, problems, FactsRead(listed=not reader.cached, at=began))
 
 
 @dataclass(frozen=True)
@@ -208,12 +217,14 @@ class _Reader:
 
     Attributes:
         problems: resource kind → why it could not be read.
+        cached: whether anything came from the cache.
     """
 
-    def __init__(self, kube: Kube, cluster: Json) -> None:
-        self._kube, self._cluster = kube, cluster
+    def __init__(self, kube: Kube, cluster: Json, mirror: Mirror | None = None) -> None:
+        self._kube, self._cluster, self._mirror = kube, cluster, mirror
+        self.cached = False
         self._name, self._namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
-        self._within = ByteBudget(_LOOK)
+        self._within = ByteBudget(LOOK)
         self.problems: dict[str, str] = {}
 
     async def lists(self) -> dict[Kind, list[Json]]:
@@ -235,20 +246,29 @@ class _Reader:
     async def rebalances(self, cache: RebalanceCache) -> list[Json]:
         """The KafkaRebalances of this cluster."""
         try:
-            return await cache.look(self._kube, self._namespace, self._name, self._within)
+            listed = None
+            if self._mirror is not None:
+                listed = await self._mirror.items(
+                    KAFKA_REBALANCE, self._namespace, None, self._within, whole=False
+                )
+                self.cached |= listed is not None
+            return await cache.look(self._kube, self._namespace, self._name, self._within, listed=listed)
         except ApiError as error:
             self._note(KAFKA_REBALANCE, error)
             return []
 
     async def _read(self, kind: Kind, *, labelled: bool = False, everywhere: bool = False) -> list[Json]:
+        namespace = None if everywhere else self._namespace
+        # Tenants cannot create cluster-scoped objects.
+        within = None if everywhere else self._within
         try:
-            return await self._kube.items(
-                kind,
-                None if everywhere else self._namespace,
-                selector=f"{names.LABEL_CLUSTER}={self._name}" if labelled else None,
-                # Tenants cannot create cluster-scoped objects.
-                within=None if everywhere else self._within,
-            )
+            if self._mirror is not None:
+                found = await self._mirror.items(kind, namespace, self._name if labelled else None, within)
+                if found is not None:
+                    self.cached = True
+                    return found
+            selector = f"{names.LABEL_CLUSTER}={self._name}" if labelled else None
+            return await self._kube.items(kind, namespace, selector=selector, within=within)
         except ApiError as error:
             self._note(kind, error)
             return []

@@ -27,15 +27,26 @@ class RebalanceCache:
     )  # UIDs of those of other clusters: spec.cluster never changes
 
     async def look(
-        self, kube: Kube, namespace: str, cluster: str, within: ByteBudget | None = None
+        self,
+        kube: Kube,
+        namespace: str,
+        cluster: str,
+        within: ByteBudget | None = None,
+        *,
+        listed: list[Json] | None = None,
     ) -> list[Json]:
         """The present KafkaRebalances of this cluster; the list of them counts against an allowance if one is given.
+
+        Args:
+            kube, namespace, cluster, within: where they are, and how much may be read.
+            listed: their metadata, if it is known; None to list it.
 
         Raises:
             ApiError: they cannot be listed or read.
         """
         found: list[Json] = []
-        listed = await kube.metadata(KAFKA_REBALANCE, namespace, within=within)
+        if listed is None:
+            listed = await kube.metadata(KAFKA_REBALANCE, namespace, within=within)
         uids = {str(each["metadata"]["uid"]) for each in listed}
         self._others &= uids
         self._read = {uid: known for uid, known in self._read.items() if uid in uids}

@@ -12,9 +12,10 @@ from typing import Any, Final
 from spindle.api import names
 from spindle.api.printable import printable, printables
 from spindle.model.refused_requests import WRITE_STATUS, RefusedRequest
+from spindle.model.snapshot import ClusterSnapshot
 from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle.reconcile.refused_requests import refused_text
-from spindle_operator.act import DONE, GONE, Result
+from spindle_operator.act import CONFLICT, DONE, GONE, STALE, Result
 from spindle_operator.descriptions import describe
 from spindle_operator.kinds import (
     EVENT,
@@ -77,14 +78,8 @@ async def report(
     Raises:
         ApiError: of any kind but a conflict or a refusal.
     """
-    wanted = [
-        (KAFKA_CLUSTER, cluster, plan.status),
-        *_with_status(KAFKA_BROKER, brokers, plan.broker_statuses),
-        *_with_status(KAFKA_USER, users, plan.user_statuses),
-        *_with_status(KAFKA_REBALANCE, rebalances, plan.rebalance_statuses),
-    ]
     results, refused = list[bool | None](), list[RefusedRequest]()
-    for kind, obj, status in wanted:
+    for kind, obj, status in _statuses(cluster, brokers, plan, users, rebalances):
         try:
             results.append(await _write(kube, kind, obj, status))
         except ApiError as error:
@@ -98,6 +93,30 @@ async def report(
             refused.append(RefusedRequest(target, error.status, error.message))
             results.append(False)
     return Written(done=results.count(True), skipped=results.count(False), refused=tuple(refused))
+
+
+def writes(cluster: Json, snapshot: ClusterSnapshot, plan: ReconcilePlan) -> bool:
+    """Whether a plan changes anything: by an action, by a status that differs, or because it is the last one of a deleted KafkaCluster."""
+    statuses = _statuses(cluster, snapshot.brokers, plan, snapshot.users, snapshot.rebalances)
+    return bool(
+        plan.actions or plan.finished or any(_differs(obj, status) is not None for _, obj, status in statuses)
+    )
+
+
+def _statuses(
+    cluster: Json,
+    brokers: Iterable[Mapping[str, Any]],
+    plan: ReconcilePlan,
+    users: Iterable[Mapping[str, Any]],
+    rebalances: Iterable[Mapping[str, Any]],
+) -> list[tuple[Kind, Mapping[str, Any], Mapping[str, Any]]]:
+    """All objects with the status that they should have."""
+    return [
+        (KAFKA_CLUSTER, cluster, plan.status),
+        *_with_status(KAFKA_BROKER, brokers, plan.broker_statuses),
+        *_with_status(KAFKA_USER, users, plan.user_statuses),
+        *_with_status(KAFKA_REBALANCE, rebalances, plan.rebalance_statuses),
+    ]
 
 
 def is_refusal(error: ApiError) -> bool:
@@ -118,10 +137,8 @@ def _with_status(
 
 async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool | None:
     """True if written; False if the object changed meanwhile (other than by an agent); None if there was nothing to write."""
-    standing = obj.get("status") or {}
-    # Statuses contain texts of Kafka and of tenants, and users read them on a terminal.
-    status = printables(keep_timestamps(wanted, standing))
-    if not wanted or status == {key: value for key, value in standing.items() if key not in _OTHERS}:
+    status = _differs(obj, wanted)
+    if status is None:
         return None
     meta = obj["metadata"]
     version: str | None = meta["resourceVersion"]
@@ -145,6 +162,16 @@ async def _write(kube: Kube, kind: Kind, obj: Mapping[str, Any], wanted: Mapping
         if version is None:
             break
     return False
+
+
+def _differs(obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json | None:
+    """The status to write; None if the present one is as wanted."""
+    standing = obj.get("status") or {}
+    # Statuses contain texts of Kafka and of tenants, and users read them on a terminal.
+    status: Json = printables(keep_timestamps(wanted, standing))
+    if not wanted or status == {key: value for key, value in standing.items() if key not in _OTHERS}:
+        return None
+    return status
 
 
 async def _version_after_agent(kube: Kube, kind: Kind, obj: Mapping[str, Any]) -> str | None:
@@ -264,8 +291,8 @@ def events_of(cluster: Json, results: Iterable[Result]) -> list[Event]:
         if result.outcome in (DONE, GONE):
             if action.reason:
                 events.append(Event("Normal", action.reason, action.message or describe(action), *regarding))
-        elif result.outcome != "conflict":
-            # A conflict is expected (preconditions); the next pass reads the object again.
+        elif result.outcome not in (CONFLICT, STALE):
+            # Expected (preconditions): the next pass reads the objects again.
             reason = f"{type(action).__name__}Failed"
             events.append(Event("Warning", reason, f"{describe(action)}: {result.detail}", *regarding))
     return events

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from kubernetes import client, config
 
 from e2e.cluster.apiserver import ApiServer
 from spindle.model.actions import Action
+from spindle.model.freshness import FactsRead
 from spindle_operator.act import Actor
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kube import Kube, connect
@@ -77,7 +79,9 @@ def act(kube: Kube, cluster: dict[str, Any]) -> Callable[..., Any]:
 
     async def act(*actions: Action) -> list[str]:
         gate = KafkaExecutor("test", 1)
-        results = await Actor(kube, cluster, gate, lambda: True).run(actions)
+        results = await Actor(
+            kube, cluster, gate, lambda: True, look=FactsRead(listed=True, at=time.monotonic())
+        ).run(actions)
         await gate.shutdown()
         return [result.outcome for result in results]
 

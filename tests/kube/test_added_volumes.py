@@ -1,10 +1,12 @@
 """A volume is kept for one claim, set to Retain and given free, on a real API server."""
 
+import time
 from typing import Any
 
 import pytest
 
 from spindle.model.actions import Patch
+from spindle.model.freshness import FactsRead
 from spindle_operator.act import CONFLICT, DONE, Actor
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_BROKER, VOLUME
@@ -29,7 +31,7 @@ async def test_it_is_kept_for_whoever_comes_first(kube: Kube, namespace: str) ->
     made = await kube.create(local(f"{namespace}-disk0"), None)
     name, uid = made["metadata"]["name"], made["metadata"]["uid"]
     gate = KafkaExecutor("test", 1)
-    actor = Actor(kube, owner, gate, lambda: True)
+    actor = Actor(kube, owner, gate, lambda: True, look=FactsRead(listed=True, at=time.monotonic()))
 
     async def act(version: str | None, spec: dict[str, Any]) -> str:
         patch = Patch(

@@ -23,6 +23,7 @@ from spindle.model.actions import (
     Patch,
     SetPodCondition,
 )
+from spindle.model.freshness import FactsRead
 from spindle.reconcile.plan import Event, ReconcilePlan, plan
 from spindle_operator.act import CONFLICT, DONE, GONE, REFUSED, TAKEN, Actor
 from spindle_operator.handlers import registry
@@ -171,7 +172,13 @@ async def test_of_two_that_mark_by_the_same_state_one_wins(
     version = cluster["metadata"]["resourceVersion"]
     outcomes = []
     for name in ("a", "b"):
-        actor = Actor(kube, cluster, KafkaExecutor("test", 1), lambda: True)
+        actor = Actor(
+            kube,
+            cluster,
+            KafkaExecutor("test", 1),
+            lambda: True,
+            look=FactsRead(listed=True, at=time.monotonic()),
+        )
         entry = {"pod": name, "uid": "u", "nodeId": 0, "since": "2026-01-01T00:00:00Z", "reason": "Restart"}
         results = await actor.run([MarkDown(resource_version=version, entries=(entry,))])
         outcomes.append(results[0].outcome)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spindle.model.allowed import Allowed
+from spindle.model.freshness import FactsRead
 from spindle.reconcile.plan import ReconcilePlan, plan
 from spindle_operator.act import Actor
 from spindle_operator.kafka_executor import KafkaExecutor
@@ -27,7 +28,9 @@ async def a_pass(kube: Kube, namespace: str, allowed: Allowed | None = None) -> 
     gate = KafkaExecutor("test", 1)
     seen = await observe(kube, cluster, gate, Surroundings("spindle:test", allowed=allowed or Allowed()))
     wanted = plan(seen.snapshot, time.time())
-    await Actor(kube, cluster, gate, lambda: True).run(wanted.actions)
+    await Actor(kube, cluster, gate, lambda: True, look=FactsRead(listed=True, at=time.monotonic())).run(
+        wanted.actions
+    )
     cluster = await kube.get(KAFKA_CLUSTER, namespace, "demo")
     await report(kube, cluster, seen.snapshot.brokers, wanted)
     await gate.shutdown()

@@ -11,6 +11,7 @@ from tests.sim.disks import Log
 from tests.sim.kernel import START
 from tests.sim.rules_more import contents
 from tests.sim.variety import SAMPLE
+from tests.sim.watches import Watches
 
 if TYPE_CHECKING:
     from tests.sim.faults import Hand
@@ -263,10 +264,31 @@ def sharing_ends(hand: "Hand") -> End:
     return None
 
 
+def operator_caches(hand: "Hand") -> End:
+    """From now on the operators read from watches, as they do in reality. Later the watches no longer report some kinds, and nobody notices."""
+    world = hand.world
+    watches = world.watches = Watches(world.kernel, world.api, float(hand.told.get("delay", 0.05)))
+    world.kernel.say("operator", "reads from watches")
+    for operator in world.operators:
+        operator.kill(again_in=1.0)
+
+    def lose() -> None:
+        watches.lost |= set(hand.told["lost"])
+        world.kernel.say("api", f"does not report changes of {', '.join(sorted(watches.lost))}")
+
+    world.kernel.call_later(float(hand.told["after"]), lose)
+
+    def end() -> None:
+        watches.lost.clear()
+        world.kernel.say("api", "reports all changes again")
+
+    return end
+
+
 KINDS: dict[str, Callable[["Hand"], End]] = {
     function.__name__: function
     for function in (
         leaders_proposed, record_written_between, config_opens, controllers_swapped, strangers_come, foreign_disk, api_forbids, new_disk_hangs,
-        sharing_ends,
+        sharing_ends, operator_caches,
     )
 }  # fmt: skip

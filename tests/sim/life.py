@@ -100,6 +100,7 @@ class World:
         self.ends: list[Callable[[], None]] = []  # ends of active faults
         self.pulled: list[FileSystem] = []  # spare disks
         self.backup: Any = None
+        self.watches: Any = None  # of operators that read from a cache; None for such as list everything
         self.asked: Json = {}
         self.added = 0
         self.risk_since: float | None = None

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import SimpleNamespace as Answer
 from typing import Any
 
@@ -30,6 +30,7 @@ from tests.sim.api import NAMESPACE, SYSTEM, Json, Refused, Request
 from tests.sim.kafka.state import KafkaFault
 from tests.sim.loop import Fiber, Process
 from tests.sim.net import Net
+from tests.sim.watches import Watches
 
 _TIMEOUT = 5.0
 
@@ -37,14 +38,30 @@ _TIMEOUT = 5.0
 class SimKube(kubes.Kube):
     """The operator's own connection, whose requests go to the simulated server."""
 
-    def __init__(self, process: Process, net: Net) -> None:
-        self._process, self._net = process, net
+    def __init__(self, process: Process, net: Net, watches: Watches | None = None) -> None:
+        self._process, self._net, self._of_watches = process, net, watches
 
     async def token(self) -> str | None:
         return None
 
     async def close(self) -> None:
         return None
+
+    async def watch(
+        self, kind: kinds.Kind, namespace: str | None, selector: str | None, version: str, *, whole: bool
+    ) -> AsyncIterator[tuple[Json | None, int]]:
+        assert self._of_watches is not None
+        process = self._process
+        async for found in self._of_watches.watch(
+            process,
+            lambda: self._net.linked(process.name, "api"),
+            kind,
+            namespace,
+            selector,
+            version,
+            whole=whole,
+        ):
+            yield found
 
     async def _retried(self, method: str, path: str, *args: Any, **more: Any) -> Json:
         try:  # most requests need no retry, and the retry policy costs more than they do
@@ -223,7 +240,7 @@ class Operator:
             self.world.bug(self.name, error)
 
     async def _main(self, process: Process, identity: str) -> None:
-        kube = SimKube(process, self.world.net)
+        kube = SimKube(process, self.world.net, self.world.watches)
         elector = lease.Elector(kube, SYSTEM, "spindle-operator", identity)
         await elector.acquire()
         self.world.kernel.say(self.name, "leads")
@@ -243,6 +260,7 @@ class Operator:
                 lost=lost.set,
                 kafka_timeout=_TIMEOUT,
                 decide=self._decide,
+                cached=self.world.watches is not None,
             )
         )
         self._loops = made

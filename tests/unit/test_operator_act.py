@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from spindle.model.actions import (
     SetPodCondition,
     Tune,
 )
+from spindle.model.freshness import FactsRead
 from spindle.model.refused_requests import RefusedRequest
 from spindle_operator.act import (
     CONFLICT,
@@ -58,7 +60,7 @@ class Gate(KafkaExecutor):
 
 
 def actor(kube: FakeKube, gate: Gate | None = None, leading: Any = lambda: True) -> Actor:
-    return Actor(kube, cluster(), gate or Gate(), leading)
+    return Actor(kube, cluster(), gate or Gate(), leading, look=FactsRead(listed=True, at=time.monotonic()))
 
 
 async def test_actions_are_carried_out_in_order() -> None:

@@ -52,7 +52,7 @@ async def test_a_list_without_end_is_not_read_to_its_end() -> None:
 
 
 async def test_a_namespace_with_too_much_in_it_is_unknown_and_nodes_are_known(monkeypatch: Any) -> None:
-    monkeypatch.setattr(module, "_LOOK", 10_000)
+    monkeypatch.setattr(module, "LOOK", 10_000)
     kube = FakeKube()
     assert not (await observe(kube, cluster(), Gate(), Surroundings("image"))).snapshot.unknown
     kube.objects["/api/v1/namespaces/ns/configmaps/large"] = {
@@ -68,7 +68,7 @@ async def test_a_namespace_with_too_much_in_it_is_unknown_and_nodes_are_known(mo
 
 async def test_annotations_of_kafkarebalances_count_too(monkeypatch: Any) -> None:
     """Each may have 256 KiB of them, and a user may create any number."""
-    monkeypatch.setattr(module, "_LOOK", 10_000)
+    monkeypatch.setattr(module, "LOOK", 10_000)
     kube = FakeKube()
     kube.objects[KAFKA_REBALANCE.path("ns", "large")] = {
         "metadata": {"name": "large", "uid": "u", "resourceVersion": "1", "annotations": LARGE},

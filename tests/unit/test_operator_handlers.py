@@ -4,7 +4,7 @@ import pytest
 
 from spindle_operator import handlers
 from spindle_operator.handlers import Digests, Weight, cluster_of, wake
-from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER, NODE, POD, SECRET
+from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER, NODE, POD, SECRET, Kind
 from spindle_operator.loop import Loops
 
 
@@ -18,6 +18,9 @@ class Recorder(Loops):
 
     def wake(self, namespace: str, name: str, *, urgent: bool = False) -> None:
         self.calls.append(("urgent" if urgent else "wake", namespace, name))
+
+    def happened(self, kind: Kind, obj: dict[str, Any]) -> None:
+        """Which versions exist is tested with the cache."""
 
     def wake_all(self) -> None:
         self.calls.append(("all",))

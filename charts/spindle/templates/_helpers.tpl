@@ -135,10 +135,10 @@ writes to status.observed of the brokers on their nodes.
   verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [serviceaccounts]
-  verbs: [get, list, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
-  verbs: [get, list, create, patch]
+  verbs: [get, list, watch, create, patch]
 # Needed by Spark if the job has executors; the operator must have these rights to grant them.
 - apiGroups: [""]
   resources: [pods, configmaps]

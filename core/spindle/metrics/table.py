@@ -92,7 +92,8 @@ RECONCILE_AGE: Final = _gauge("spindle_reconcile_age_seconds", "Time since the l
 ACTIONS: Final = _counter(
     "spindle_actions_total",
     "Actions by type and outcome: `done`; `gone` (the object no longer exists); `conflict` (it has changed since it was read, or exists already); "
-    "`refused` (by a PodDisruptionBudget, a quota or the API server); `taken` (somebody else's object has the name); `partly`; `failed`. "
+    "`refused` (by a PodDisruptionBudget, a quota or the API server); `taken` (somebody else's object has the name); `partly`; `failed`; "
+    "`stale` (the facts behind it were read too long ago; the next pass reads them again). "
     "The type `WriteStatus` counts only statuses that the API server refuses.",
     *CLUSTER,
     "type",
@@ -100,6 +101,17 @@ ACTIONS: Final = _counter(
 )
 KAFKA_FAILURES: Final = _counter(
     "spindle_kafka_call_failures_total", "Requests to Kafka that failed, by error.", *CLUSTER, "error"
+)
+LOOKS: Final = _counter(
+    "spindle_looks_total",
+    "How passes read Kubernetes: `cached` from watches, `listed` by lists, because something is to be written or was just written.",
+    *CLUSTER,
+    "how",
+)
+WATCH_MISSED: Final = _counter(
+    "spindle_watch_missed_total",
+    "Changes of objects that a watch did not report, found by comparison with a list every ten minutes.",
+    "resource",
 )
 CLOCK_AHEAD: Final = _gauge(
     "spindle_node_clock_ahead_seconds",
@@ -349,6 +361,8 @@ OF_OPERATOR: Final = (
             RECONCILE_AGE,
             ACTIONS,
             KAFKA_FAILURES,
+            LOOKS,
+            WATCH_MISSED,
             CLOCK_AHEAD,
         ),
     ),

@@ -14,6 +14,7 @@ FRONT: Final = (
     "dir_list",
     "disk_facts",
     "disk_identity",
+    "freshness",
     "given_consent",
     "ids",
     "inspection",
@@ -33,4 +34,5 @@ FRONT: Final = (
     "tolerations",
     "view",
     "waiting",
+    "watched",
 )

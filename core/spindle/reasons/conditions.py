@@ -143,6 +143,12 @@ SECTIONS = (
                 "ticket",
             ),
             Reason(
+                "WatchMissedChanges",
+                "the API server did not report changes of objects that the operator watches; it found them when it listed the objects anew. Nothing was done on the old state",
+                "see whether a proxy or load balancer between the operator and the API server drops data; nothing else is needed",
+                "ticket",
+            ),
+            Reason(
                 "ReconcileTimeout",
                 "a reconciliation took too long and was stopped. It is retried at growing intervals, and other clusters are not affected",
                 "see whether Kafka and the API server respond slowly; the operator's log has the details",

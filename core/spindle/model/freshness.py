@@ -1,0 +1,95 @@
+"""How fresh the facts behind an action must be: unknown is not absent (rule 8, `docs/safety.md`), and what a cache has may be neither true nor present.
+
+A pass may read from a cache that watches keep. It then writes nothing: if its plan has an action, or a status to write, all is listed anew, Kafka is asked
+again, and the pass is planned again on that. The executor checks each action against this table and refuses it otherwise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from spindle.model import actions
+from spindle.model.actions import Action
+
+
+@dataclass(frozen=True)
+class FactsRead:
+    """When and how the facts of a pass were read.
+
+    Attributes:
+        listed: whether all of them were read from the API server in this pass; False if any came from a cache.
+        at: when the first of them was read, in seconds of the monotonic clock.
+    """
+
+    listed: bool
+    at: float
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """What an action requires.
+
+    Attributes:
+        listed: it needs facts that were read from the API server, not from a cache.
+        seconds: their largest age.
+    """
+
+    listed: bool
+    seconds: float
+
+
+# A look takes up to a minute when brokers hang, the actions of a pass two more.
+_GUARDED: Final = Freshness(listed=True, seconds=200.0)  # a rule of docs/safety.md, or data, depends on it
+_ROUTINE: Final = Freshness(
+    listed=True, seconds=240.0
+)  # guarded by its preconditions, and undone by the next pass
+
+TABLE: Final[Mapping[type[Action], Freshness]] = {
+    actions.Create: _GUARDED,  # a pod that is created starts a broker
+    actions.Apply: _GUARDED,  # the record of a broker says what may be formatted
+    actions.Patch: _GUARDED,  # clearances, finalizers and claims' volumes
+    actions.SetPodCondition: _GUARDED,  # PodDisruptionBudgets count it
+    actions.Delete: _GUARDED,
+    actions.MarkDown: _GUARDED,
+    actions.Evict: _GUARDED,
+    actions.IssueCa: _GUARDED,  # create-only, but a second CA would lock all clients out
+    actions.TurnCa: _GUARDED,
+    actions.IssueCertificate: _ROUTINE,
+    actions.CertifyAgents: _ROUTINE,
+    actions.KeepPassword: _ROUTINE,
+    actions.SetPassword: _ROUTINE,
+    actions.AlterUser: _ROUTINE,
+    actions.GrantAdmin: _ROUTINE,
+    actions.GrantRebalance: _ROUTINE,
+    actions.ElectPreferred: _ROUTINE,
+    actions.ElectUnclean: _GUARDED,
+    actions.PlaceReplicas: _GUARDED,
+    actions.Reassign: _GUARDED,
+    actions.SetConfigs: _GUARDED,
+    actions.RaiseFeatures: _GUARDED,
+    actions.UnregisterBroker: _GUARDED,
+    actions.AddVoter: _GUARDED,
+    actions.RemoveVoter: _GUARDED,
+    actions.Tune: _ROUTINE,
+    actions.CreateTopic: _ROUTINE,
+    actions.TrimPartitions: _GUARDED,
+}
+
+
+def too_old(action: Action, look: FactsRead, now: float) -> str | None:
+    """Why the facts are not fresh enough for an action; None if they are. An action that is not in the table is refused.
+
+    Args:
+        action: to be carried out.
+        look: what the plan was made from.
+        now: seconds of the monotonic clock.
+    """
+    needed = TABLE.get(type(action))
+    if needed is None:
+        return "no entry says how fresh its facts must be"
+    if needed.listed and not look.listed:
+        return "it was planned from a cache"
+    age = now - look.at
+    if age > needed.seconds:
+        return f"what it was planned from was read {age:.0f} s ago, and may be {needed.seconds:.0f} s old"
+    return None

@@ -1,0 +1,279 @@
+"""A cache of Kubernetes objects: one list per kind, then a watch. Passes that write nothing read from it.
+
+It never decides that something is to be done (`spindle.model.freshness`). A kind whose watch broke, is silent for too long, or has not reported yet what is
+known to have happened is not answered from here: the pass lists it, and if that fails, too, the kind is unknown.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from spindle.api import names
+from spindle.model import watched
+from spindle_operator import metrics
+from spindle_operator.kinds import Kind
+from spindle_operator.kube import ByteBudget, Kube
+from spindle_shared.api_answers import ApiError, Json
+
+log = logging.getLogger(__name__)
+
+RELIST: Final = 600.0  # seconds between lists that the cache is compared with
+SETTLE: Final = 5.0  # seconds in which the watch may still report what a list has
+_CATCH_UP: Final = 1.0  # seconds that a reader waits for a change that is known to exist
+_PAUSES: Final = (1.0, 60.0)  # seconds after the first failure, and at most
+_UNUSED: Final = 900.0  # seconds after which a kind that nobody reads is no longer watched
+_EXPIRED: Final = 410
+_TOO_LARGE: Final = 413
+
+Place = tuple[Kind, str | None, bool, bool]  # kind, namespace (None: all), labelled ones only, whole objects
+
+
+@dataclass
+class Feed:
+    """One kind in one place.
+
+    Attributes:
+        objects: namespace and name → object and its size in bytes; objects are never changed in place.
+        version: the resourceVersion that it has reached.
+        heard, used, compared: when the server last reported anything, when it was last read, and last listed; seconds of the monotonic clock.
+        bytes: of all objects.
+        live: the watch runs.
+    """
+
+    place: Place
+    objects: dict[tuple[str, str], tuple[Json, int]] = field(default_factory=dict)
+    version: str = ""
+    heard: float = 0.0
+    used: float = 0.0
+    compared: float = 0.0
+    bytes: int = 0
+    live: bool = False
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    task: "asyncio.Task[None] | None" = None
+
+    def versions(self) -> dict[tuple[str, str], str]:
+        """Of all objects."""
+        return {name: _version(obj) for name, (obj, _) in self.objects.items()}
+
+    def replace(self, listed: list[Json], version: str) -> None:
+        """Take in a list."""
+        self.objects = {_name(obj): (obj, _size(obj)) for obj in listed}
+        self.bytes = sum(size for _, size in self.objects.values())
+        self._reached(version)
+
+    def take(self, event: Json, size: int) -> None:
+        """Take in an event of the watch."""
+        obj, what = event["object"], event["type"]
+        if what != "BOOKMARK":
+            _, former = self.objects.pop(_name(obj), (None, 0))
+            self.bytes -= former
+        if what in ("ADDED", "MODIFIED"):
+            self.objects[_name(obj)] = obj, size
+            self.bytes += size
+        self._reached(str(obj["metadata"].get("resourceVersion") or ""))
+
+    def _reached(self, version: str) -> None:
+        self.version, self.heard = version, time.monotonic()
+        self.moved.set()
+        self.moved = asyncio.Event()
+
+
+class Mirror:
+    """The feeds of one process; they start when a kind is first read."""
+
+    def __init__(self, kube: Kube, bytes_of_kind: int, differs: Callable[[str | None, str], None]) -> None:
+        """A cache without content.
+
+        Args:
+            kube: the API server.
+            bytes_of_kind: limit for the objects of one kind in one place.
+            differs: called with the namespace (None: all) and a sentence when a list shows what the watch did not report.
+        """
+        self._kube, self._most, self._differs = kube, bytes_of_kind, differs
+        self._feeds: dict[Place, Feed] = {}
+        self._known: dict[tuple[str, str | None], int] = {}  # plural, namespace → resourceVersion that exists
+        self._closing = False
+
+    def happened(self, kind: Kind, obj: Mapping[str, Any]) -> None:
+        """A version of an object exists; a feed that has not reached it does not answer."""
+        meta = obj["metadata"]
+        version = str(meta.get("resourceVersion") or "")
+        if version.isdigit():
+            key = kind.plural, str(meta["namespace"]) if kind.namespaced and meta.get("namespace") else None
+            self._known[key] = max(self._known.get(key, 0), int(version))
+
+    async def items(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        cluster: str | None,
+        within: ByteBudget | None,
+        *,
+        whole: bool = True,
+    ) -> list[Json] | None:
+        """The objects of a kind, by namespace and name; None if the cache cannot tell.
+
+        Args:
+            kind: of objects.
+            namespace: None for all.
+            cluster: only those with its label; None for all.
+            within: limit on their bytes.
+            whole: False for the metadata only.
+
+        Raises:
+            ApiError: the limit is exceeded.
+        """
+        feed = self._feed((kind, namespace, cluster is not None, whole))
+        feed.used = time.monotonic()
+        if not await self._answers(feed):
+            return None
+        found = sorted(feed.objects.items())
+        if cluster is not None:
+            found = [each for each in found if _labels(each[1][0]).get(names.LABEL_CLUSTER) == cluster]
+        if within is not None:
+            within.spend(sum(size for _, (_, size) in found))
+        return [obj for _, (obj, _) in found]
+
+    async def close(self) -> None:
+        """End all watches."""
+        self._closing = True
+        tasks = [feed.task for feed in self._feeds.values() if feed.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answers(self, feed: Feed) -> bool:
+        kind, namespace, _, _ = feed.place
+        wanted = self._known.get((kind.plural, namespace if kind.namespaced else None), 0)
+        until = time.monotonic() + _CATCH_UP
+        while feed.live and not watched.reaches(feed.version, wanted):
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            try:
+                await asyncio.wait_for(feed.moved.wait(), left)
+            except TimeoutError:
+                return False
+        return watched.answers(live=feed.live, heard=feed.heard, now=time.monotonic())
+
+    def _feed(self, place: Place) -> Feed:
+        feed = self._feeds.get(place)
+        if feed is None:
+            feed = self._feeds[place] = Feed(place, used=time.monotonic())
+            if not self._closing:
+                kind, namespace, _, _ = place
+                feed.task = asyncio.create_task(
+                    self._run(feed), name=f"watch {kind.plural} {namespace or ''}"
+                )
+        return feed
+
+    async def _run(self, feed: Feed) -> None:
+        """List, watch, and compare, until nobody reads it any more."""
+        failures = 0
+        while time.monotonic() - feed.used <= _UNUSED:
+            heard = feed.heard
+            try:
+                if not feed.version:
+                    feed.replace(*await self._listed(feed))
+                await self._followed(feed)
+                failures = 0
+            except ApiError as error:
+                failures = 1 if feed.heard > heard else failures + 1
+                if error.status != 0:
+                    feed.version = ""  # the server no longer has what follows on it, or refuses: a new list
+                if error.status != _EXPIRED and failures in (1, 10):
+                    log.warning("%s are not watched, so passes list them: %s", _where(feed.place), error)
+            except Exception:
+                # An error in the code must not end it: until it works again, passes list.
+                log.exception("the watch of %s failed", _where(feed.place))
+                feed.version, failures = "", failures + 1
+            finally:
+                feed.live = False
+            if failures:
+                await asyncio.sleep(min(_PAUSES[1], _PAUSES[0] * 2 ** min(failures - 1, 16)))
+        self._feeds.pop(feed.place, None)
+
+    async def _followed(self, feed: Feed) -> None:
+        """Watch until the server ends it, or a list shows that it misses something."""
+        tasks = [asyncio.create_task(self._watched(feed)), asyncio.create_task(self._checked(feed))]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watched(self, feed: Feed) -> None:
+        kind, namespace, labelled, whole = feed.place
+        selector = names.LABEL_CLUSTER if labelled else None
+        async for event, size in self._kube.watch(kind, namespace, selector, feed.version, whole=whole):
+            if event is None:
+                feed.live, feed.heard = True, time.monotonic()
+                continue
+            feed.take(event, size)
+            if feed.bytes > self._most:
+                raise ApiError(_TOO_LARGE, "TooMuch", "there are too many or too large objects")
+
+    async def _checked(self, feed: Feed) -> None:
+        """Compare with a list from time to time; returns when the watch missed something."""
+        while True:
+            await asyncio.sleep(max(0.0, feed.compared + RELIST - time.monotonic()))
+            before = feed.versions()
+            try:
+                objects, _ = await self._listed(feed)
+            except ApiError as error:
+                log.warning("%s cannot be compared with a list: %s", _where(feed.place), error)
+                feed.compared = time.monotonic()
+                continue
+            await asyncio.sleep(SETTLE)
+            listed = {_name(obj): _version(obj) for obj in objects}
+            names_missed = watched.missed(before, feed.versions(), listed)
+            if not names_missed:
+                continue
+            kind, namespace, _, _ = feed.place
+            feed.version, feed.live = "", False
+            metrics.WATCH_MISSED.labels(kind.plural).inc(len(names_missed))
+            some = ", ".join(name for _, name in sorted(names_missed)[:3])
+            text = (
+                f"The watch of {kind.plural} did not report changes of {len(names_missed)} objects ({some})"
+            )
+            log.warning("%s", text)
+            self._differs(namespace, f"{text}; they were listed anew")
+            return
+
+    async def _listed(self, feed: Feed) -> tuple[list[Json], str]:
+        kind, namespace, labelled, whole = feed.place
+        selector = names.LABEL_CLUSTER if labelled else None
+        within = ByteBudget(self._most)
+        found = await self._kube.listed(kind, namespace, selector, whole=whole, within=within)
+        feed.compared = time.monotonic()
+        return found
+
+
+def _where(place: Place) -> str:
+    kind, namespace, _, _ = place
+    return f"{kind.plural} in {namespace}" if namespace else kind.plural
+
+
+def _name(obj: Json) -> tuple[str, str]:
+    meta = obj["metadata"]
+    return str(meta.get("namespace") or ""), str(meta["name"])
+
+
+def _version(obj: Json) -> str:
+    meta = obj["metadata"]
+    return f"{meta.get('uid')} {meta.get('resourceVersion')}"
+
+
+def _labels(obj: Json) -> Mapping[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def _size(obj: Json) -> int:
+    return len(json.dumps(obj, separators=(",", ":")))
