@@ -272,6 +272,17 @@ def operator_caches(hand: "Hand") -> End:
     for operator in world.operators:
         operator.kill(again_in=1.0)
 
+    event = world.event
+
+    def reported(told: Any) -> None:
+        if told.reason in hand.told["never"]:
+            world.judge.breaks(
+                "f8", f"{told.reason} is reported, which is true of an old state only: {told.message}"
+            )
+        event(told)
+
+    world.event = reported
+
     def lose() -> None:
         watches.lost |= set(hand.told["lost"])
         world.kernel.say("api", f"does not report changes of {', '.join(sorted(watches.lost))}")

@@ -70,6 +70,9 @@ class FakeKube(Kube):
         self._call("find", name, None)
         return self.objects.get(kind.path(namespace, name))
 
+    async def listed(self, kind: Kind, *_: Any, **__: Any) -> tuple[list[dict[str, Any]], str]:
+        raise ApiError(403, "Forbidden", f"{kind.plural} may not be watched")
+
     async def items(
         self,
         kind: Kind,

@@ -412,3 +412,60 @@ def test_a_pass_is_one_sentence() -> None:
 def test_brief() -> None:
     assert brief("short") == "short"
     assert len(brief("x" * 1000)) == 300
+
+
+class Cached:
+    """Stands in for the cache: it answers everything, with nothing."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def items(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
+        self.asked += 1
+        return []
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+
+async def test_what_a_cache_leads_to_is_planned_again_on_lists(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(resync=0.01)
+    cache = world.loops._mirror = Cached()  # type: ignore[assignment]
+    world.decide.plans = [
+        ReconcilePlan(settled=True),  # the first pass of a process lists
+        ReconcilePlan(actions=(Create(object=MAP),)),  # from the cache: not carried out
+        ReconcilePlan(settled=True),  # from lists: nothing is to be done
+    ]
+    try:
+        world.loops.seen("ns", "demo")
+        async with asyncio.timeout(10):
+            while world.decide.calls < 5:  # noqa: ASYNC110 - the loop under test has no event for it
+                await asyncio.sleep(0.01)
+    finally:
+        await world.loops.close()
+    assert cache.asked > 0
+    assert [verb for verb, _, _ in world.kube.calls if verb == "create"] == []
+    assert "planned from a cache" not in caplog.text  # the executor did not have to refuse it
+
+
+async def test_after_a_write_nothing_is_read_from_the_cache() -> None:
+    world = World(resync=0.01)
+    cache = world.loops._mirror = Cached()  # type: ignore[assignment]
+    world.decide.plans = [ReconcilePlan(actions=(Create(object=MAP),)) for _ in range(3)]
+    asked = []
+    decide = world.decide
+
+    def counted(snapshot: Any, now: float) -> Any:
+        asked.append(cache.asked)
+        return decide(snapshot, now)
+
+    world.loops._setup = replace(world.loops._setup, decide=counted)
+    try:
+        world.loops.seen("ns", "demo")
+        async with asyncio.timeout(10):
+            while decide.calls < 6:  # noqa: ASYNC110 - the loop under test has no event for it
+                await asyncio.sleep(0.01)
+    finally:
+        await world.loops.close()
+    assert asked[:4] == [0, 0, 0, 0]  # three passes that wrote, and the one after them
+    assert asked[5] > 0

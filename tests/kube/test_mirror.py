@@ -1,0 +1,110 @@
+"""The cache against a real API server: what happens while it is disconnected, expired versions, edits by hand, a server that is paused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from spindle.api import names
+from spindle_operator import mirror as mirror_module
+from spindle_operator.kinds import CONFIG_MAP, KAFKA_CLUSTER, KAFKA_REBALANCE, NODE
+from spindle_operator.kube import Kube
+from spindle_operator.mirror import Mirror
+
+pytestmark = pytest.mark.kube
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    meta = {"name": name, "labels": {names.LABEL_CLUSTER: "demo"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+@pytest.fixture
+async def mirror(kube: Kube, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Mirror]:
+    """A cache whose relists and pauses are short."""
+    monkeypatch.setattr(mirror_module, "_PAUSES", (0.1, 0.2))
+    made = Mirror(kube, 1 << 24, lambda *_: None)
+    yield made
+    await made.close()
+
+
+async def until(mirror: Mirror, namespace: str, holds: Callable[[dict[str, Any]], bool]) -> None:
+    """Wait until the cached ConfigMaps are as they should be."""
+
+    async def as_wanted() -> bool:
+        found = await mirror.items(CONFIG_MAP, namespace, "demo", None)
+        return found is not None and holds({each["metadata"]["name"]: each for each in found})
+
+    async with asyncio.timeout(30):
+        while not await as_wanted():  # noqa: ASYNC110 - another process changes it
+            await asyncio.sleep(0.05)
+
+
+async def test_it_follows_creation_edit_and_deletion_by_hand(
+    kube: Kube, mirror: Mirror, namespace: str
+) -> None:
+    await kube.create(config_map("a"), namespace)
+    await until(mirror, namespace, lambda held: set(held) == {"a"})
+    made = await kube.create(config_map("b", key="1"), namespace)
+    await kube.patch(CONFIG_MAP, namespace, "b", {"data": {"key": "2"}})
+    await until(mirror, namespace, lambda held: "b" in held and held["b"]["data"] == {"key": "2"})
+    await kube.delete(CONFIG_MAP, namespace, "b", made["metadata"]["uid"])
+    await until(mirror, namespace, lambda held: set(held) == {"a"})
+    await kube.patch(CONFIG_MAP, namespace, "a", {"metadata": {"labels": {names.LABEL_CLUSTER: None}}})
+    await until(mirror, namespace, lambda held: held == {})  # as for a list by label
+
+
+async def test_what_is_known_to_exist_is_in_the_answer(kube: Kube, mirror: Mirror, namespace: str) -> None:
+    await kube.create(config_map("a"), namespace)
+    await until(mirror, namespace, lambda held: set(held) == {"a"})
+    for number in range(20):
+        made = await kube.create(config_map(f"b{number}"), namespace)
+        mirror.happened(CONFIG_MAP, made)
+        found = await mirror.items(CONFIG_MAP, namespace, "demo", None)
+        assert found is None or f"b{number}" in [each["metadata"]["name"] for each in found]
+
+
+async def test_what_was_deleted_while_it_was_disconnected_is_gone(
+    kube: Kube, mirror: Mirror, namespace: str
+) -> None:
+    made = await kube.create(config_map("a"), namespace)
+    await kube.create(config_map("b"), namespace)
+    await until(mirror, namespace, lambda held: set(held) == {"a", "b"})
+    (feed,) = mirror._feeds.values()
+    await kube._watches().close()  # the connections of all watches break
+    kube._watching = None
+    await kube.delete(CONFIG_MAP, namespace, "a", made["metadata"]["uid"])
+    await until(mirror, namespace, lambda held: set(held) == {"b"})
+    # A version that the server no longer has, as after a long disconnection: it is refused with 410, and all is listed anew.
+    feed.objects["", "x"] = (config_map("x"), 1)
+    feed.version = "1"
+    await kube._watches().close()
+    kube._watching = None
+    await until(mirror, namespace, lambda held: set(held) == {"b"})
+
+
+async def test_metadata_alone_and_kinds_without_a_namespace(
+    kube: Kube, mirror: Mirror, namespace: str, cluster: dict[str, Any]
+) -> None:
+    assert cluster["kind"] == KAFKA_CLUSTER.kind
+    async with asyncio.timeout(30):
+        while None in (  # noqa: ASYNC110 - the server answers when it does
+            await mirror.items(KAFKA_REBALANCE, namespace, None, None, whole=False),
+            await mirror.items(NODE, None, None, None),
+        ):
+            await asyncio.sleep(0.05)
+
+
+async def test_bookmarks_keep_a_quiet_kind_known(kube: Kube, mirror: Mirror, namespace: str) -> None:
+    await kube.create(config_map("a"), namespace)
+    await until(mirror, namespace, lambda held: set(held) == {"a"})
+    (feed,) = mirror._feeds.values()
+    seen: list[dict[str, Any]] = []
+    # A watch from the present version gets a bookmark within the time that the cache may be silent.
+    async with asyncio.timeout(mirror_module.watched.QUIET_SECONDS):
+        async for event, _ in kube.watch(CONFIG_MAP, namespace, None, feed.version, whole=True):
+            if event is not None and event["type"] == "BOOKMARK":
+                seen.append(event)
+                break
+    assert seen[0]["object"]["metadata"]["resourceVersion"].isdigit()
