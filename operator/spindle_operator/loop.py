@@ -82,7 +82,7 @@ class Setup:
     rebalance_image: str = ""
     allowed: Allowed = field(default_factory=Allowed)
     decide: Callable[[Any, float], ReconcilePlan] = plan
-    cached: bool = True
+    cached: bool = False
 
 
 class Loops:

@@ -39,6 +39,7 @@ class Options:
     kafka_timeout: float
     allowed: Allowed
     log_level: str = "info"
+    read_from_watches: bool = False
 
 
 def parse(arguments: list[str]) -> Options:
@@ -58,6 +59,7 @@ def parse(arguments: list[str]) -> Options:
         kafka_timeout=args.kafka_timeout,
         allowed=args.allow,
         log_level=args.log_level,
+        read_from_watches=args.read_from_watches,
     )
 
 
@@ -111,6 +113,12 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         type=float,
         default=float(env.get("SPINDLE_RESYNC", "60")),
         help="seconds between idle passes",
+    )
+    parser.add_argument(
+        "--read-from-watches",
+        action="store_true",
+        default=env.get("SPINDLE_READ_FROM_WATCHES", "").lower() in ("1", "true"),
+        help="passes that find nothing to do read Kubernetes from watches and list nothing",
     )
     parser.add_argument(
         "--kafka-timeout",

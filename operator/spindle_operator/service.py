@@ -73,6 +73,7 @@ async def _lead(
             resync=options.resync,
             kafka_timeout=options.kafka_timeout,
             allowed=options.allowed,
+            cached=options.read_from_watches,
         )
     )
     quit_kopf = asyncio.Event()

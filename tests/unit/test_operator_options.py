@@ -21,6 +21,7 @@ def test_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
     options = parse(["--namespace", "x", "--namespace", "y", "--json-logs", "--port", "9", "--resync", "5"])
     assert options.namespaces == ["x", "y"]
     assert options.log_level == "info"
+    assert not options.read_from_watches
     assert (options.json_logs, options.port, options.resync) == (True, 9, 5.0)
 
 
