@@ -31,7 +31,7 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 _PAGE: Final = 500
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=30, sock_connect=5)
-# A watch ends at the server after five minutes. Bookmarks come once a minute: a connection without one may be half-open.
+# A watch ends at the server after five minutes. Bookmarks come about once a minute unless the server is idle: a connection without one may be half-open.
 _WATCHED: Final = "300"
 _WATCHING: Final = aiohttp.ClientTimeout(total=330, sock_connect=5, sock_read=75)
 _LONGEST_EVENT: Final = 16 << 20  # bytes; etcd holds no object of more than 1.5 MiB

@@ -28,6 +28,7 @@ _PAUSES: Final = (1.0, 60.0)  # seconds after the first failure, and at most
 _UNUSED: Final = 900.0  # seconds after which a kind that nobody reads is no longer watched
 _EXPIRED: Final = 410
 _TOO_LARGE: Final = 413
+_SILENT: Final = "SocketTimeoutError"  # nothing came for longer than bookmarks should take
 
 Place = tuple[Kind, str | None, bool, bool]  # kind, namespace (None: all), labelled ones only, whole objects
 
@@ -182,6 +183,8 @@ class Mirror:
                 await self._followed(feed)
                 failures = 0
             except ApiError as error:
+                if error.reason == _SILENT:
+                    continue  # an idle server, or a half-open connection: go on from where it was
                 failures = 1 if feed.heard > heard else failures + 1
                 if error.status != 0:
                     feed.version = ""  # the server no longer has what follows on it, or refuses: a new list

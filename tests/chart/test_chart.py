@@ -227,6 +227,7 @@ def test_options_reach_the_pod(render: Render) -> None:
         "image.tag=v7",
         "log.json=false",
         "log.level=debug",
+        "readFromWatches=true",
         "priorityClassName=important",
         "nodeSelector.role=infra",
         "imagePullSecrets[0].name=pull",
@@ -240,7 +241,7 @@ def test_options_reach_the_pod(render: Render) -> None:
 
     assert spec["containers"][0]["image"] == "registry.example/spindle:v7"
     assert "--json-logs" not in spec["containers"][0]["args"]
-    assert "--log-level=debug" in spec["containers"][0]["args"]
+    assert {"--log-level=debug", "--read-from-watches"} <= set(spec["containers"][0]["args"])
     assert spec["priorityClassName"] == "important"
     assert spec["nodeSelector"] == {"role": "infra"}
     assert spec["imagePullSecrets"] == [{"name": "pull"}]
@@ -255,6 +256,7 @@ def test_operator_and_agents_log_json_by_default(render: Render) -> None:
     for each in (deployment, agents):
         arguments = each["spec"]["template"]["spec"]["containers"][0]["args"]
         assert {"--json-logs", "--log-level=info"} <= set(arguments)
+        assert "--read-from-watches" not in arguments
 
 
 def test_the_notes_say_what_comes_next(helm: Helm) -> None:

@@ -1,4 +1,4 @@
-"""The cache against a real API server: what happens while it is disconnected, edits by hand, bookmarks."""
+"""The cache against a real API server: what happens while it is disconnected, edits by hand."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -88,17 +88,3 @@ async def test_metadata_alone_and_kinds_without_a_namespace(
             await mirror.items(NODE, None, None, None),
         ):
             await asyncio.sleep(0.05)
-
-
-async def test_bookmarks_keep_a_quiet_kind_known(kube: Kube, mirror: Mirror, namespace: str) -> None:
-    await kube.create(config_map("a"), namespace)
-    await until(mirror, namespace, lambda held: set(held) == {"a"})
-    (feed,) = mirror._feeds.values()
-    seen: list[dict[str, Any]] = []
-    # A watch from the present version gets a bookmark within the time that the cache may be silent.
-    async with asyncio.timeout(mirror_module.watched.QUIET_SECONDS):
-        async for event, _ in kube.watch(CONFIG_MAP, namespace, None, feed.version, whole=True):
-            if event is not None and event["type"] == "BOOKMARK":
-                seen.append(event)
-                break
-    assert seen[0]["object"]["metadata"]["resourceVersion"].isdigit()

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
+from spindle.model import watched
 from spindle_operator import kube as kube_module
 from spindle_operator import mirror as mirror_module
 from spindle_operator.kinds import POD
@@ -109,7 +110,7 @@ async def test_it_lists_once_and_then_follows(setting: Setting) -> None:
     await setting.until(["a", "b"])
     setting.server.send("DELETED", pod("a", 6))
     await setting.until(["b"])
-    (found,) = await setting.mirror.items(POD, "ns", "demo", None) or ()
+    found = (await setting.mirror.items(POD, "ns", "demo", None) or [])[0]
     assert (found["kind"], found["apiVersion"]) == ("Pod", "v1")
     assert "managedFields" not in found["metadata"]
     assert setting.server.lists == 1
@@ -168,7 +169,7 @@ async def test_a_half_open_connection_is_given_up(setting: Setting, monkeypatch:
 
 async def test_a_silent_watch_is_no_answer(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     await setting.until(["a"])
-    monkeypatch.setattr(mirror_module.watched, "QUIET_SECONDS", -1.0)
+    monkeypatch.setattr(watched, "QUIET_SECONDS", -1.0)
     assert await setting.names() is None
 
 

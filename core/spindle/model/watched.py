@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 Versions = Mapping[tuple[str, str], str]  # namespace and name → UID and resourceVersion
 
-QUIET_SECONDS = (
-    90.0  # a server sends a bookmark once a minute; after this time without one, a watch proves nothing
-)
+QUIET_SECONDS = 90.0  # a watch without an event, a bookmark or a restart for this long proves nothing
 
 
 def differences(held: Versions, listed: Versions) -> frozenset[tuple[str, str]]:
