@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ class Recorder(Loops):
     def wake(self, namespace: str, name: str, *, urgent: bool = False) -> None:
         self.calls.append(("urgent" if urgent else "wake", namespace, name))
 
-    def happened(self, kind: Kind, obj: dict[str, Any]) -> None:
+    def happened(self, kind: Kind, obj: Mapping[str, Any]) -> None:
         """Which versions exist is tested with the cache."""
 
     def wake_all(self) -> None:
