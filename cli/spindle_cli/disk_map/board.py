@@ -13,6 +13,7 @@ from spindle.moves.journal import Journal, JournalError, parse
 from spindle_cli.disk_map import model
 from spindle_cli.disk_map.model import Json
 from spindle_cli.disk_map.watching import BROKERS, CLUSTERS, JOURNAL, REBALANCES
+from spindle_cli.kube import KubeError, parsed
 
 _HEAD: Final = "head"
 _MOVES: Final = "moves"
@@ -52,7 +53,6 @@ class Board:
         self._rates: dict[model.CopyId, int] = {}
         self._proposals: dict[str, Json] = {}
         self._trouble: dict[str, str] = {}  # by the kind, or kind/name of one object
-        self._unread: dict[str, set[str]] = {}  # names of objects that could not be read, by kind
 
     # What watches write. -----------------------------------------------------------------------------
 
@@ -66,8 +66,9 @@ class Board:
             self._listed.add(kind)
             for name in self._known(kind) - there:
                 self._remove(kind, name)
-            for name in self._unread.get(kind, set()) - there:
-                self._trouble.pop(f"{kind}/{name}", None)
+            unread = {each for each in self._trouble if each.startswith(_one(kind, ""))}
+            for key in unread - {_one(kind, name) for name in there}:
+                del self._trouble[key]
             self._tell(_TROUBLE)
 
     def change(self, kind: str, obj: Json, *, deleted: bool) -> None:
@@ -82,20 +83,18 @@ class Board:
         else:
             try:
                 self._put(kind, obj)
-            except ValueError as error:
+            except (KubeError, ValueError) as error:
                 # One object of another version must not stop the others.
-                self._unread.setdefault(kind, set()).add(name)
-                problem = f"{kind} {name} cannot be read, and is shown as it was before: {_brief(error)}"
-        if problem or name in self._unread.get(kind, ()):
-            self.trouble(f"{kind}/{name}", problem)
+                problem = f"{kind} {name} cannot be read, and is shown as it was before: {error}"
+        self.trouble(_one(kind, name), problem)
 
     def _put(self, kind: str, obj: Json) -> None:
         if kind == BROKERS:
-            self._put_broker(KafkaBroker.parse(obj))
+            self._put_broker(parsed(KafkaBroker, obj))
         elif kind == CLUSTERS:
-            self._put_head(model.cluster_head(KafkaCluster.parse(obj)))
+            self._put_head(model.cluster_head(parsed(KafkaCluster, obj)))
         elif kind == REBALANCES:
-            self._put_proposal(model.proposal(KafkaRebalance.parse(obj)))
+            self._put_proposal(model.proposal(parsed(KafkaRebalance, obj)))
         else:
             self._put_journal((obj.get("data") or {}).get("journal"))
 
@@ -239,9 +238,9 @@ def _joined(parts: dict[str, str]) -> str:
     return "{" + ",".join(f'"{name}":{text}' for name, text in parts.items()) + "}"
 
 
-def _brief(error: ValueError) -> str:
-    """The first problem of pydantic's report, in one line."""
-    return " ".join(str(error).split())[:300]
+def _one(kind: str, name: str) -> str:
+    """The key of the trouble with one object; with an empty name the prefix of all of a kind."""
+    return f"{kind}/{name}"
 
 
 def _json(value: Any) -> str:
