@@ -279,3 +279,14 @@ def test_the_operator_is_told_the_image_of_the_rebalance_job_if_there_is_one(ren
     assert told("rebalance.image.repository=example.org/rebalance") == [
         "--rebalance-image=example.org/rebalance:dev"
     ]
+
+
+def test_what_only_watches_need_is_granted_with_them_alone(render: Render) -> None:
+    def watchable(*values: str) -> set[str]:
+        roles = [*of_kind(made := render(*values), "ClusterRole"), *of_kind(made, "Role")]
+        rules = [rule for role in roles for rule in role.get("rules") or () if "watch" in rule["verbs"]]
+        return {resource for rule in rules for resource in rule["resources"]}
+
+    more = watchable("readFromWatches=true") - watchable()
+
+    assert more == {"persistentvolumes", "storageclasses", "serviceaccounts", "roles", "rolebindings"}

@@ -103,6 +103,11 @@ writes to status.observed of the brokers on their nodes.
   verbs: [patch]
 {{- end -}}
 
+{{/* The right to watch what only readFromWatches watches. */}}
+{{- define "spindle.watch" -}}
+{{- if .Values.readFromWatches }}, watch{{ end -}}
+{{- end }}
+
 {{/* Rights of the operator in a managed namespace. */}}
 {{- define "spindle.rules" -}}
 - apiGroups: [spindle.dev]
@@ -135,10 +140,10 @@ writes to status.observed of the brokers on their nodes.
   verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [serviceaccounts]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list{{ include "spindle.watch" . }}, create, patch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list{{ include "spindle.watch" . }}, create, patch]
 # Needed by Spark if the job has executors; the operator must have these rights to grant them.
 - apiGroups: [""]
   resources: [pods, configmaps]
