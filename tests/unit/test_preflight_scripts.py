@@ -2,8 +2,11 @@
 
 import http.server
 import os
+import re
+import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -24,6 +27,8 @@ class Metrics:
     def __init__(self, folder: Path, port: int) -> None:
         self.text = ""
         self.folder = folder
+        self.asked = 0
+        self.every = 0
         script = resources.files("spindle_agent.preflight").joinpath("data", "ready.sh").read_text()
         (folder / "ready.sh").write_text(script.replace("/9404", f"/{port}"))
         self.role("broker")
@@ -35,7 +40,11 @@ class Metrics:
         self.text = "".join(f"{line}\n" for line in lines)
         done = subprocess.run(
             ["bash", str(self.folder / "ready.sh")],
-            env={"PATH": os.environ["PATH"], "SPINDLE_READY_STATE": str(self.folder / "state")},
+            env={
+                "PATH": os.environ["PATH"],
+                "SPINDLE_READY_STATE": str(self.folder / "state"),
+                "SPINDLE_READY_EVERY": str(self.every),
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -50,6 +59,7 @@ class Metrics:
 def metrics(tmp_path: Path) -> Iterator[Metrics]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            served.asked += 1
             self.send_response(200)
             self.end_headers()
             self.wfile.write(served.text.encode())
@@ -88,6 +98,33 @@ def test_another_process_starts_the_count_anew(metrics: Metrics) -> None:
     assert not metrics.ready(START, STATE)
     assert metrics.ready(START, STATE)
     assert not metrics.ready(START.replace("E9", "7E9"), STATE)
+
+
+def test_a_broker_that_is_ready_is_asked_for_its_metrics_now_and_then(metrics: Metrics) -> None:
+    metrics.every = 3600
+    assert not metrics.ready(START, STATE)
+    assert [metrics.ready(START, STATE) for _ in range(4)] == [True] * 4
+    assert metrics.asked == 2
+    metrics.every = 0
+    assert not metrics.ready(START, STATE.replace("3.0", "6.0"))
+    metrics.every = 3600
+    # After a failure, and after a clock was set back, each check asks again.
+    assert not metrics.ready(START, STATE.replace("3.0", "6.0"))
+    (metrics.folder / "state").write_text(f"1.763722123456E9 2 {int(time.time()) + 600}\n")
+    assert not metrics.ready(START, STATE.replace("3.0", "6.0"))
+    assert metrics.asked == 5
+
+
+def test_a_broker_that_does_not_listen_any_more_is_not_ready_at_once(metrics: Metrics) -> None:
+    metrics.every = 3600
+    script = metrics.folder / "ready.sh"
+    (metrics.folder / "state").write_text(f"1.763722123456E9 2 {int(time.time())}\n")
+    assert metrics.ready(START, STATE)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # nobody listens
+        text = re.sub(r"/\d+\"$", f'/{free.getsockname()[1]}"', script.read_text(), flags=re.MULTILINE)
+        script.write_text(text)
+        assert not metrics.ready(START, STATE)
 
 
 @pytest.mark.parametrize("state", ["1.0", "2.0", "6.0", "127.0"])

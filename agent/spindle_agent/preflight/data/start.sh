@@ -13,6 +13,8 @@ PROVIDERS="-Dorg.apache.kafka.automatic.config.providers=${SPINDLE_CONFIG_PROVID
 CLASSES="$LIBS/*"
 CLOSED=${SPINDLE_CLOSED:-/tmp/spindle-closed}
 MESSAGE=${SPINDLE_TERMINATION_LOG:-/dev/termination-log}
+# What the readiness script wrote about the process before this one.
+rm -f "${SPINDLE_READY_STATE:-/tmp/spindle-ready}"
 
 refuse() {
     echo "$1" >&2
