@@ -3,14 +3,18 @@
 Nothing runs pods, and no controller acts unless requested: objects that a test writes do not change.
 """
 
+import base64
+import json
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from e2e.cluster import programs
 from e2e.cluster.build import ensure_kubernetes
@@ -38,6 +42,7 @@ class ApiServer:
     def __init__(self, *, controllers: bool = False) -> None:
         self._controllers = controllers
         self._processes: list[Process] = []
+        self._commands: list[tuple[programs.Command, Path]] = []  # etcd, kube-apiserver
         self._folder: Path | None = None
         self.url = ""
         self.kubeconfig = Path()
@@ -83,6 +88,37 @@ class ApiServer:
         path = (self._folder or Path()) / "apiserver.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
+    @property
+    def server(self) -> Process:
+        """kube-apiserver."""
+        return self._processes[1]
+
+    def restart(self, change_data: Callable[[Path], None] = lambda _: None) -> None:
+        """Kill etcd and kube-apiserver, and start them again; in the main thread, because they end with the thread that started them.
+
+        Args:
+            change_data: called with etcd's folder while nothing runs.
+        """
+        for process in reversed(self._processes[:2]):
+            process.stop(grace=0)
+        change_data((self._folder or Path()) / "etcd")
+        self._processes[:2] = [spawn(command, log, dies_with_us=True) for command, log in self._commands]
+        wait_for("kube-apiserver", self._ready, seconds=60, detail=self.log)
+
+    def compact(self) -> None:
+        """Have etcd forget all former states."""
+        key = base64.b64encode(b"\0").decode()
+        revision = self.etcd("kv/range", {"key": key})["header"]["revision"]
+        self.etcd("kv/compaction", {"revision": revision, "physical": True})
+
+    def etcd(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
+        """A request to etcd's gateway, such as `kv/put`; keys and values are in base64."""
+        url = f"{self._etcd_url}/v3/{what}"
+        request = urllib.request.Request(url, json.dumps(body).encode())  # noqa: S310 - http
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            told: dict[str, Any] = json.load(answer)
+        return told
+
     def stop(self) -> None:
         """End everything and remove its files; may be called twice."""
         while self._processes:
@@ -92,14 +128,11 @@ class ApiServer:
 
     def _start(self, folder: Path) -> None:
         etcd_client, etcd_peer, port, manager = free_ports(4)
-        etcd_url = f"http://127.0.0.1:{etcd_client}"
+        self._etcd_url = etcd_url = f"http://127.0.0.1:{etcd_client}"
         self.url = f"https://127.0.0.1:{port}"
         authority = Authority(folder / "pki")
-        self._processes.append(
-            spawn(
-                programs.etcd(folder / "etcd", etcd_client, etcd_peer), folder / "etcd.log", dies_with_us=True
-            )
-        )
+        etcd = programs.etcd(folder / "etcd", etcd_client, etcd_peer)
+        self._processes.append(spawn(etcd, folder / "etcd.log", dies_with_us=True))
         certificate, key = authority.issue("apiserver", "kube-apiserver", hosts=["127.0.0.1", "localhost"])
         private, public = authority.service_account_keys()
         self.kubeconfig = authority.kubeconfig("admin", self.url, "admin", "system:masters")
@@ -120,6 +153,7 @@ class ApiServer:
             command.append("--disable-admission-plugins=ServiceAccount")
         server = spawn(command, folder / "apiserver.log", dies_with_us=True)
         self._processes.append(server)
+        self._commands = [(etcd, folder / "etcd.log"), (command, folder / "apiserver.log")]
         wait_for("kube-apiserver", lambda: not server.alive() or self._ready(), seconds=60, detail=self.log)
         if not server.alive():
             raise RuntimeError(f"kube-apiserver ended at once:\n{self.log()}")

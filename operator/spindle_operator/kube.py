@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -145,8 +145,19 @@ class Kube:
                 return found
             query["continue"] = following
 
+    async def revision(self, kind: Kind, namespace: str | None) -> str:
+        """The resourceVersion of a list now: not lower than any that the server gave before, unless its data was restored."""
+        answer = await self._retried("GET", kind.path(namespace), {"limit": "1"}, accept=_METADATA)
+        return str((answer.get("metadata") or {}).get("resourceVersion") or "")
+
     async def listed(
-        self, kind: Kind, namespace: str | None, selector: str | None, *, whole: bool, within: ByteBudget
+        self,
+        kind: Kind,
+        namespace: str | None,
+        selector: str | None,
+        *,
+        whole: bool,
+        within: ByteBudget | None,
     ) -> tuple[list[Json], str]:
         """All objects of a kind, and the resourceVersion that a watch continues from.
 
@@ -154,7 +165,7 @@ class Kube:
             kind, namespace: as for `items`.
             selector: of labels; None for all.
             whole: False for the metadata only.
-            within: limit on the bytes.
+            within: limit on the bytes; None for no limit.
         """
         query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
         accept = "application/json" if whole else _METADATA
@@ -169,7 +180,7 @@ class Kube:
 
     async def watch(
         self, kind: Kind, namespace: str | None, selector: str | None, version: str, *, whole: bool
-    ) -> AsyncIterator[tuple[Json | None, int]]:
+    ) -> AsyncGenerator[tuple[Json | None, int], None]:
         """What changes after a resourceVersion: each event with its size in bytes. First comes None: the server accepted the watch.
 
         Ends when the server ends it, after some minutes; continue from the last resourceVersion.

@@ -33,7 +33,15 @@ from spindle_operator.kube import Kube
 from spindle_operator.mirror import Mirror
 from spindle_operator.observe import LOOK, Seen, Surroundings, observe
 from spindle_operator.rebalance_cache import RebalanceCache
-from spindle_operator.report import Events, events_of, is_refusal, refusal_event, report, writes
+from spindle_operator.report import (
+    Events,
+    Written,
+    events_of,
+    is_refusal,
+    refusal_event,
+    report,
+    writes,
+)
 from spindle_shared import logs
 from spindle_shared.api_answers import ApiError, Json
 
@@ -270,9 +278,8 @@ class ClusterLoop:
     async def _pass(self, started: float) -> tuple[list[Result], bool]:
         """One pass. Returns what was done, and whether nothing waits."""
         setup = self._setup
-        cluster = await self._cluster()
         around = Surroundings(setup.image, setup.namespace, setup.rebalance_image, setup.allowed, self._watch)
-        seen, wanted = await self._planned(cluster, around)
+        cluster, seen, wanted = await self._planned(around)
         if setup.leading():
             # The status is written before the actions: a call to a hung broker takes seconds.
             await setup.events.post(self._namespace, [*self._told_missed(cluster), *wanted.events])
@@ -289,14 +296,16 @@ class ClusterLoop:
             "resourceVersion": actor.version(cluster["metadata"]["resourceVersion"]),
         }
         snapshot = seen.snapshot
-        written = await report(
-            setup.kube,
-            {**cluster, "metadata": marked},
-            snapshot.brokers,
-            wanted,
-            users=snapshot.users,
-            rebalances=snapshot.rebalances,
-        )
+        written = Written()
+        if seen.look.listed:  # else nothing differs, or the pass would have been planned again
+            written = await report(
+                setup.kube,
+                {**cluster, "metadata": marked},
+                snapshot.brokers,
+                wanted,
+                users=snapshot.users,
+                rebalances=snapshot.rebalances,
+            )
         self._refused += written.refused
         for refused in written.refused:
             metrics.ACTIONS.labels(self._namespace, self._name, refused.target[0], REFUSED).inc()
@@ -324,14 +333,16 @@ class ClusterLoop:
             for text in dict.fromkeys(texts)
         ]
 
-    async def _planned(self, cluster: Json, around: Surroundings) -> tuple[Seen, ReconcilePlan]:
-        """A plan that writes nothing, from the cache; or any plan, from a look that is as fresh as it can be.
+    async def _planned(self, around: Surroundings) -> tuple[Json, Seen, ReconcilePlan]:
+        """The KafkaCluster with a plan that writes nothing, from the cache; or with any plan, from a look that is as fresh as it can be.
 
         After a pass that wrote nothing is read from the cache, which may not have its writes yet. Until this pass has ended well, it counts as one that wrote.
         """
         wrote, self._wrote = self._wrote, True
-        deleted = cluster["metadata"].get("deletionTimestamp")
-        for mirror in (None,) if wrote or deleted else (self._mirror, None):
+        for mirror in (None,) if wrote else (self._mirror, None):
+            began = time.monotonic()
+            # Read anew before the second look, too: Kafka may have let the first one take long, and people change what they want.
+            cluster = await self._cluster()
             seen = await observe(
                 self._setup.kube,
                 cluster,
@@ -339,17 +350,23 @@ class ClusterLoop:
                 around,
                 cache=self._cache,
                 taken=self._taken,
-                mirror=mirror,
+                mirror=None if cluster["metadata"].get("deletionTimestamp") else mirror,
+                began=began,
             )
             # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.
             wanted = await self._decided(replace(seen.snapshot, refused=self._refused))
             metrics.LOOKS.labels(
                 self._namespace, self._name, "listed" if seen.look.listed else "cached"
             ).inc()
-            if seen.look.listed or not writes(cluster, seen.snapshot, wanted):
-                return seen, wanted
-            # The KafkaCluster itself was read when the pass began; what it lacks, its resourceVersion finds.
+            if seen.look.listed or not self._tells(cluster, seen, wanted):
+                return cluster, seen, wanted
         raise AssertionError("a look without a cache is listed")
+
+    def _tells(self, cluster: Json, seen: Seen, wanted: ReconcilePlan) -> bool:
+        """Whether anything comes of a plan: a change, or an event that was not posted recently."""
+        return writes(cluster, seen.snapshot, wanted) or self._setup.events.news(
+            self._namespace, wanted.events
+        )
 
     async def _measure(self, snapshot: ClusterSnapshot, wanted: ReconcilePlan) -> None:
         """Set the cluster's metrics; computed in the cluster's thread, as thousands of disks take a while."""

@@ -5,6 +5,7 @@ known to have happened is not answered from here: the pass lists it, and if that
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -25,9 +26,14 @@ RELIST: Final = 600.0  # seconds between lists that the cache is compared with
 SETTLE: Final = 5.0  # seconds in which the watch may still report what a list has
 _CATCH_UP: Final = 1.0  # seconds that a reader waits for a change that is known to exist
 _PAUSES: Final = (1.0, 60.0)  # seconds after the first failure, and at most
+_LASTING: Final = 10.0  # seconds; a watch that ends earlier, in whatever way, counts as a failure
+_REFUSED: Final = 600.0  # seconds after a refusal that only people can change: passes list meanwhile
+_BETWEEN: Final = 60.0  # seconds between attempts to compare
 _UNUSED: Final = 900.0  # seconds after which a kind that nobody reads is no longer watched
 _EXPIRED: Final = 410
 _TOO_LARGE: Final = 413
+_PASSING: Final = (0, 429, 502, 503, 504)  # what was reported before them stands
+_FOR_PEOPLE: Final = (401, 403, 404, 405, _TOO_LARGE)
 _SILENT: Final = "SocketTimeoutError"  # nothing came for longer than bookmarks should take
 
 Place = tuple[Kind, str | None, bool, bool]  # kind, namespace (None: all), labelled ones only, whole objects
@@ -40,7 +46,9 @@ class Feed:
     Attributes:
         objects: namespace and name → object and its size in bytes; objects are never changed in place.
         version: the resourceVersion that it has reached.
-        heard, used, compared: when the server last reported anything, when it was last read, and last listed; seconds of the monotonic clock.
+        heard, used: when the server last reported anything, and when it was last read; seconds of the monotonic clock.
+        compared, tried: when a list last had the same, and when it was last attempted; likewise.
+        began: when the server last accepted the watch, likewise.
         bytes: of all objects.
         live: the watch runs.
     """
@@ -51,6 +59,8 @@ class Feed:
     heard: float = 0.0
     used: float = 0.0
     compared: float = 0.0
+    tried: float = 0.0
+    began: float = 0.0
     bytes: int = 0
     live: bool = False
     moved: asyncio.Event = field(default_factory=asyncio.Event)
@@ -65,6 +75,11 @@ class Feed:
         self.objects = {_name(obj): (obj, _size(obj)) for obj in listed}
         self.bytes = sum(size for _, size in self.objects.values())
         self._reached(version)
+        self.compared = self.tried = self.heard
+
+    def drop(self) -> None:
+        """Forget what it has."""
+        self.objects, self.bytes, self.version = {}, 0, ""
 
     def take(self, event: Json, size: int) -> None:
         """Take in an event of the watch."""
@@ -148,8 +163,7 @@ class Mirror:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _answers(self, feed: Feed) -> bool:
-        kind, namespace, _, _ = feed.place
-        wanted = self._known.get((kind.plural, namespace if kind.namespaced else None), 0)
+        wanted = self._known.get(_home(feed.place), 0)
         until = time.monotonic() + _CATCH_UP
         while feed.live and not watched.reaches(feed.version, wanted):
             left = until - time.monotonic()
@@ -159,7 +173,7 @@ class Mirror:
                 await asyncio.wait_for(feed.moved.wait(), left)
             except TimeoutError:
                 return False
-        return watched.answers(live=feed.live, heard=feed.heard, now=time.monotonic())
+        return watched.answers(live=feed.live, heard=feed.heard, compared=feed.compared, now=time.monotonic())
 
     def _feed(self, place: Place) -> Feed:
         feed = self._feeds.get(place)
@@ -176,29 +190,61 @@ class Mirror:
         """List, watch, and compare, until nobody reads it any more."""
         failures = 0
         while time.monotonic() - feed.used <= _UNUSED:
-            heard = feed.heard
+            began, pause = time.monotonic(), 0.0
             try:
-                if not feed.version:
-                    feed.replace(*await self._listed(feed))
+                await self._begun(feed)
                 await self._followed(feed)
-                failures = 0
             except ApiError as error:
-                if error.reason == _SILENT:
-                    continue  # an idle server, or a half-open connection: go on from where it was
-                failures = 1 if feed.heard > heard else failures + 1
-                if error.status != 0:
-                    feed.version = ""  # the server no longer has what follows on it, or refuses: a new list
-                if error.status != _EXPIRED and failures in (1, 10):
-                    log.warning("%s are not watched, so passes list them: %s", _where(feed.place), error)
+                # Silence: an idle server, or a half-open connection. It goes on from where it was.
+                if error.reason != _SILENT:
+                    pause = self._failed(feed, error, failures)
             except Exception:
                 # An error in the code must not end it: until it works again, passes list.
                 log.exception("the watch of %s failed", _where(feed.place))
-                feed.version, failures = "", failures + 1
+                feed.drop()
+                pause = _PAUSES[0]
             finally:
                 feed.live = False
-            if failures:
-                await asyncio.sleep(min(_PAUSES[1], _PAUSES[0] * 2 ** min(failures - 1, 16)))
+            lasted = feed.began > began and time.monotonic() - feed.began >= _LASTING
+            if lasted:
+                failures = 0
+            if pause or not lasted:
+                failures += 1
+                grown = min(_PAUSES[1], _PAUSES[0] * 2 ** min(failures - 1, 16))
+                await asyncio.sleep(max(grown, pause))
         self._feeds.pop(feed.place, None)
+
+    def _failed(self, feed: Feed, error: ApiError, failures: int) -> float:
+        """Forget what may be wrong after an error. Returns the seconds to wait, at least."""
+        if error.status not in _PASSING:
+            feed.drop()
+        # One connection that broke is no news.
+        if error.status != _EXPIRED and failures in ((1, 9) if error.status in _PASSING else (0, 9)):
+            log.warning("%s are not watched, so passes list them: %s", _where(feed.place), error)
+        return _REFUSED if error.status in _FOR_PEOPLE else _PAUSES[0]
+
+    async def _begun(self, feed: Feed) -> None:
+        """A list, or the certainty that the watch may go on from where it was."""
+        kind, namespace, _, _ = feed.place
+        if feed.version:
+            now_at = await self._kube.revision(kind, namespace)
+            now = time.monotonic()
+            if watched.resumes(held=feed.version, now_at=now_at, heard=feed.heard, now=now):
+                return
+            log.info(
+                "%s are listed anew: %s was read, the server is at %s",
+                _where(feed.place),
+                feed.version,
+                now_at,
+            )
+            feed.drop()
+        home = _home(feed.place)
+        known = self._known.get(home, 0)
+        objects, version = await self._listed(feed)
+        feed.replace(objects, version)
+        # A list has all that existed before it. What was known and is not reached was undone: the server was restored from a backup.
+        if self._known.get(home, 0) == known and not watched.reaches(version, known):
+            self._known.pop(home, None)
 
     async def _followed(self, feed: Feed) -> None:
         """Watch until the server ends it, or a list shows that it misses something."""
@@ -215,32 +261,48 @@ class Mirror:
     async def _watched(self, feed: Feed) -> None:
         kind, namespace, labelled, whole = feed.place
         selector = names.LABEL_CLUSTER if labelled else None
-        async for event, size in self._kube.watch(kind, namespace, selector, feed.version, whole=whole):
-            if event is None:
-                feed.live, feed.heard = True, time.monotonic()
-                continue
-            feed.take(event, size)
-            if feed.bytes > self._most:
-                raise ApiError(_TOO_LARGE, "TooMuch", "there are too many or too large objects")
+        events = self._kube.watch(kind, namespace, selector, feed.version, whole=whole)
+        async with contextlib.aclosing(events):
+            async for event, size in events:
+                if event is None:
+                    feed.live = True
+                    feed.began = feed.heard = time.monotonic()
+                    continue
+                feed.take(event, size)
+                if namespace is not None and feed.bytes > self._most:
+                    raise ApiError(_TOO_LARGE, "TooMuch", "there are too many or too large objects")
 
     async def _checked(self, feed: Feed) -> None:
-        """Compare with a list from time to time; returns when the watch missed something."""
+        """Compare with a list from time to time; returns when the watch missed something.
+
+        If the watch ends meanwhile, the next one begins with it.
+
+        Raises:
+            ApiError: what may not be listed any more must not be told from here either.
+        """
         while True:
-            await asyncio.sleep(max(0.0, feed.compared + RELIST - time.monotonic()))
-            before = feed.versions()
+            due = max(feed.compared + RELIST, feed.tried + min(_BETWEEN, RELIST))
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            feed.tried, before = time.monotonic(), feed.versions()
             try:
                 objects, _ = await self._listed(feed)
             except ApiError as error:
+                if error.status in _FOR_PEOPLE:
+                    raise
                 log.warning("%s cannot be compared with a list: %s", _where(feed.place), error)
-                feed.compared = time.monotonic()
                 continue
+            began = time.monotonic()
             await asyncio.sleep(SETTLE)
+            if time.monotonic() - began > 2 * SETTLE:
+                continue  # this process stood still: the watch had no time to report
             listed = {_name(obj): _version(obj) for obj in objects}
             names_missed = watched.missed(before, feed.versions(), listed)
             if not names_missed:
+                feed.compared = began
                 continue
             kind, namespace, _, _ = feed.place
-            feed.version, feed.live = "", False
+            feed.drop()
+            feed.live = False
             metrics.WATCH_MISSED.labels(kind.plural).inc(len(names_missed))
             some = ", ".join(name for _, name in sorted(names_missed)[:3])
             text = (
@@ -253,10 +315,14 @@ class Mirror:
     async def _listed(self, feed: Feed) -> tuple[list[Json], str]:
         kind, namespace, labelled, whole = feed.place
         selector = names.LABEL_CLUSTER if labelled else None
-        within = ByteBudget(self._most)
-        found = await self._kube.listed(kind, namespace, selector, whole=whole, within=within)
-        feed.compared = time.monotonic()
-        return found
+        # Tenants cannot create cluster-scoped objects.
+        within = ByteBudget(self._most) if namespace is not None else None
+        return await self._kube.listed(kind, namespace, selector, whole=whole, within=within)
+
+
+def _home(place: Place) -> tuple[str, str | None]:
+    kind, namespace, _, _ = place
+    return kind.plural, namespace if kind.namespaced else None
 
 
 def _where(place: Place) -> str:

@@ -64,6 +64,7 @@ LOOK: Final = 96 << 20
 _LABELLED: Final = (POD, SERVICE, CONFIG_MAP, SECRET, BUDGET, NETWORK_POLICY)
 _OF_NAMESPACE: Final = (CLAIM, KAFKA_BROKER, KAFKA_USER)
 _OF_ALL: Final = (NODE, VOLUME, STORAGE_CLASS)
+LOOKED_AT: Final = (*_LABELLED, *_OF_NAMESPACE, *_OF_ALL)  # what every pass reads as lists
 _CERTIFICATES: Final = 2048  # cached certificates, which take longer to parse than to look up
 
 
@@ -109,6 +110,7 @@ async def observe(
     cache: RebalanceCache | None = None,
     taken: Collection[tuple[str, str]] = (),
     mirror: Mirror | None = None,
+    began: float | None = None,
 ) -> Seen:
     """Observe everything that concerns one KafkaCluster.
 
@@ -120,8 +122,9 @@ async def observe(
         cache: the KafkaRebalances that were read before.
         taken: kind and name of foreign objects that the previous pass met under needed names; no list contains them.
         mirror: read from this cache what it can tell; None to list everything.
+        began: before the KafkaCluster was read, in seconds of the monotonic clock; None for now.
     """
-    began = time.monotonic()
+    began = time.monotonic() if began is None else began
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
     reader = _Reader(kube, cluster, mirror)
     read = _Read(
@@ -229,13 +232,12 @@ class _Reader:
 
     async def lists(self) -> dict[Kind, list[Json]]:
         """Small kinds, and those that Spindle does not create, completely; the rest by label."""
-        kinds = (*_LABELLED, *_OF_NAMESPACE, *_OF_ALL)
         read = await asyncio.gather(
             *(self._read(kind, labelled=True) for kind in _LABELLED),
             *(self._read(kind) for kind in _OF_NAMESPACE),
             *(self._read(kind, everywhere=True) for kind in _OF_ALL),
         )
-        return dict(zip(kinds, read, strict=True))
+        return dict(zip(LOOKED_AT, read, strict=True))
 
     async def of_job(self, image: str) -> list[Json]:
         """The objects of the rebalance job; empty if there is none."""

@@ -224,6 +224,10 @@ class Events:
         self._identity = identity
         self._posted: OrderedDict[tuple[str, ...], float] = OrderedDict()
 
+    def news(self, namespace: str, events: Sequence[Event]) -> bool:
+        """Whether any of them was not posted recently."""
+        return any(self._recent(_key(namespace, event)) is None for event in events)
+
     async def post(self, namespace: str, events: Sequence[Event]) -> None:
         """Post those that were not posted recently."""
         for event in events:
@@ -234,16 +238,19 @@ class Events:
                     log.debug("event %s could not be posted: %s", event.reason, error)
 
     def _is_news(self, namespace: str, event: Event) -> bool:
-        key = (namespace, event.kind, event.name, event.uid, event.type, event.reason, event.message)
-        now = time.monotonic()
-        last = self._posted.get(key)
-        if last is not None and now - last < _QUIET:
+        key = _key(namespace, event)
+        if self._recent(key) is not None:
             return False
-        self._posted[key] = now
+        self._posted[key] = time.monotonic()
         self._posted.move_to_end(key)
         while len(self._posted) > _REMEMBERED:
             self._posted.popitem(last=False)
         return True
+
+    def _recent(self, key: tuple[str, ...]) -> float | None:
+        """When it was posted, if that is not long ago."""
+        last = self._posted.get(key)
+        return last if last is not None and time.monotonic() - last < _QUIET else None
 
     def _object(self, namespace: str, event: Event) -> Json:
         now = datetime.now(UTC)
@@ -272,6 +279,10 @@ class Events:
             "reportingComponent": names.FIELD_MANAGER,
             "reportingInstance": self._identity[:128],
         }
+
+
+def _key(namespace: str, event: Event) -> tuple[str, ...]:
+    return (namespace, event.kind, event.name, event.uid, event.type, event.reason, event.message)
 
 
 def refusal_event(cluster: Json, request: RefusedRequest) -> Event:

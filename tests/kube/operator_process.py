@@ -37,6 +37,7 @@ class OperatorProcess:
             f"--identity={name}",
             f"--port={self.port}",
             "--image=example.org/spindle:test",
+            "--read-from-watches",  # as the chart does
             *arguments,
         ]
         self._env = {**os.environ, "KUBECONFIG": str(kubeconfig)}

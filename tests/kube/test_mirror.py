@@ -1,16 +1,23 @@
 """The cache against a real API server: what happens while it is disconnected, edits by hand."""
 
 import asyncio
+import dataclasses
+import json
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from spindle.api import names
+from spindle.reconcile.plan import plan
 from spindle_operator import mirror as mirror_module
+from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import CONFIG_MAP, KAFKA_CLUSTER, KAFKA_REBALANCE, NODE
 from spindle_operator.kube import Kube
 from spindle_operator.mirror import Mirror
+from spindle_operator.observe import LOOKED_AT, Surroundings, observe
+from tests.kube.samples import broker as sample_broker
 
 pytestmark = pytest.mark.kube
 
@@ -88,3 +95,39 @@ async def test_metadata_alone_and_kinds_without_a_namespace(
             await mirror.items(NODE, None, None, None),
         ):
             await asyncio.sleep(0.05)
+
+
+async def test_a_look_from_watches_is_the_look_by_lists_and_so_is_the_plan(
+    kube: Kube, mirror: Mirror, namespace: str, cluster: dict[str, Any]
+) -> None:
+    """And a plan changes nothing of what the next pass reads."""
+    await kube.create(sample_broker(), namespace)
+    await kube.create(config_map("b"), namespace)
+    await kube.create(config_map("a"), namespace)
+    other = config_map("c")
+    await kube.create(
+        {**other, "metadata": {"name": "c", "labels": {names.LABEL_CLUSTER: "other"}}}, namespace
+    )
+    around, executor = Surroundings("image", rebalance_image="job"), KafkaExecutor("test", 1)
+
+    async def known() -> bool:
+        asked = [
+            mirror.items(kind, namespace if kind.namespaced else None, "demo", None) for kind in LOOKED_AT
+        ]
+        return None not in await asyncio.gather(*asked)
+
+    by_lists = await observe(kube, cluster, executor, around)
+    async with asyncio.timeout(60):
+        while True:
+            cached = await observe(kube, cluster, executor, around, mirror=mirror)
+            text = json.dumps(dataclasses.asdict(cached.snapshot), default=str, sort_keys=True)
+            if await known() and len(cached.snapshot.config_maps) == 2 and cached.snapshot.brokers:
+                break
+            await asyncio.sleep(0.1)
+    assert (by_lists.look.listed, cached.look.listed) == (True, False)
+    assert cached.problems == by_lists.problems == {}
+    now = time.time()
+    cached_snapshot = dataclasses.replace(cached.snapshot, entropy=by_lists.snapshot.entropy)
+    assert cached_snapshot == by_lists.snapshot
+    assert plan(cached_snapshot, now) == plan(by_lists.snapshot, now)
+    assert json.dumps(dataclasses.asdict(cached.snapshot), default=str, sort_keys=True) == text

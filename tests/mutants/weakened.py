@@ -329,7 +329,9 @@ MUTANTS: Final = (
     Mutant(9, "spindle_agent.probing.timer_lag:starved", _FALSE, (_U + "test_starved.py",), mend=True),
     Mutant(8, "spindle.model.freshness:too_old", _NO, (_U + "test_freshness.py",)),
     Mutant(8, "spindle.model.watched:answers", _YES, (_U + "test_freshness.py",)),
+    Mutant(8, "spindle.model.watched:resumes", _YES, (_U + "test_freshness.py",)),
     Mutant(8, "spindle_operator.report:writes", _FALSE, (_U + "test_operator_loop.py",)),
+    Mutant(8, "spindle_operator.report:Events.news", _FALSE, (_U + "test_operator_loop.py",)),
     # 10: what is changed can be put back
     Mutant(10, "spindle.moves.rules:throttle_known", _NO, (_U + "test_moves_execute.py",)),
     Mutant(10, "spindle.moves.settings:_is_ours", _YES, (_U + "test_moves_execute.py",)),

@@ -52,10 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--mark", action="store_true", help="print the story with full precision, for comparison"
     )
+    parser.add_argument("--watches", action="store_true", help="the operators read from watches")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
-        return serve()
+        return serve(watches=options.watches)
     if options.seed is not None or options.kept is not None:
         return tell(options, sys.argv[1:] if arguments is None else list(arguments))
     return run_many(options)
@@ -76,6 +77,8 @@ def tell(options: argparse.Namespace, arguments: list[str]) -> int:
     from tests.sim import life, plots, shrink, story
 
     plot = plots.parse(options.kept.read_text()) if options.kept is not None else life.plot(seed)
+    if options.watches:
+        plot = life.watched(plot)
     outcome = life.live(plot)
     if options.shrink and outcome.broken:
         rule = outcome.broken[0][:4]
@@ -87,7 +90,7 @@ def tell(options: argparse.Namespace, arguments: list[str]) -> int:
     os._exit(1 if outcome.broken else 0)  # killed tasks of the run need no finalisation
 
 
-def serve() -> int:
+def serve(*, watches: bool) -> int:
     """In a process of one hash seed: execute the runs whose seeds it reads, each in a fork."""
     from tests.sim import fields, life, story
 
@@ -100,7 +103,7 @@ def serve() -> int:
         child = os.fork()
         if child == 0:
             os.close(reading)
-            _one(life, story, int(word), writing)
+            _one(life, story, int(word), writing, watches=watches)
         os.close(writing)
         with os.fdopen(reading) as pipe:
             text = pipe.read()
@@ -117,13 +120,14 @@ def _ended(seed: int, status: int) -> str:
     return json.dumps({"seed": seed, "broken": [text], "cpu": cpu, "reasons": []})
 
 
-def _one(life: Any, story: Any, seed: int, writing: int) -> None:
+def _one(life: Any, story: Any, seed: int, writing: int, *, watches: bool = False) -> None:
     """In the fork: execute one run and report the result."""
     began = time.process_time()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # only results go to the reader of our output
     signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU)  # kills it, whichever thread loops
     try:
-        outcome = life.live(life.plot(seed))
+        plot = life.plot(seed)
+        outcome = life.live(life.watched(plot) if watches else plot)
         told = {
             "seed": seed,
             "broken": outcome.broken,
@@ -148,8 +152,9 @@ def _one(life: Any, story: Any, seed: int, writing: int) -> None:
 class Workers:
     """This many processes, each with a hash seed."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, *, watches: bool = False) -> None:
         self._jobs = jobs
+        self._more = ["--watches"] if watches else []
 
     def run(self, seeds: Iterable[int], until: float, least: int) -> Iterable[dict[str, Any]]:
         """Execute runs; yields each result when it is available.
@@ -178,7 +183,7 @@ class Workers:
                 process = idle[wanted].pop()
             else:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.sim", "--serve"],
+                    [sys.executable, "-m", "tests.sim", "--serve", *self._more],
                     env={**os.environ, "PYTHONHASHSEED": wanted}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                 )  # fmt: skip
                 count += 1
@@ -222,7 +227,7 @@ def run_many(options: argparse.Namespace) -> int:
     told_at = began
     seeds = (seed for seed in range(options.start, last) if seed not in left_out)
     least = max(0, options.lives - sum(options.start <= seed < last for seed in left_out))
-    for told in Workers(options.jobs).run(seeds, until, least):
+    for told in Workers(options.jobs, watches=options.watches).run(seeds, until, least):
         done += 1
         cpu += told["cpu"]
         slowest = max(slowest, (told["cpu"], told["seed"]))

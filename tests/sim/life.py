@@ -6,7 +6,7 @@ import gc
 import logging
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import stamina
@@ -18,6 +18,7 @@ from spindle_agent import heartbeat
 from spindle_agent.probing import timer_lag
 from spindle_operator import act, lease, report
 from spindle_operator import kube as kubes
+from spindle_operator.observe import LOOKED_AT
 from tests.sim import agents, faults, operators, people, podfiles, rules, standin
 from tests.sim.api import NAMESPACE, SYSTEM, Api, Json
 from tests.sim.controllers import Controllers
@@ -444,6 +445,22 @@ def plot(seed: int) -> Plot:
     """The plot of a seed."""
     variety = choose(seed)
     return Plot(seed, variety, faults.choose(seed, variety, TROUBLE))
+
+
+def watched(what: Plot) -> Plot:
+    """The same with operators that read from watches; those of every other seed lose the events of some kinds for a while."""
+    if any(fault.kind == "operator_caches" for fault in what.faults):
+        return what
+    choices = random.Random(f"watches {what.seed}")
+    kinds = [kind.kind for kind in LOOKED_AT]
+    told = {
+        "delay": choices.choice((0.05, 0.5, 5.0)),
+        "after": choices.uniform(0.0, TROUBLE / 2),
+        "lost": tuple(choices.sample(kinds, 4)) if what.seed % 2 else (),
+        "never": (),
+    }
+    fault = Fault("operator_caches", at=0.0, lasts=TROUBLE, salt=0, told=tuple(told.items()))
+    return replace(what, faults=(*what.faults, fault))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import SimpleNamespace as Answer
 from typing import Any
 
@@ -49,7 +49,7 @@ class SimKube(kubes.Kube):
 
     async def watch(
         self, kind: kinds.Kind, namespace: str | None, selector: str | None, version: str, *, whole: bool
-    ) -> AsyncIterator[tuple[Json | None, int]]:
+    ) -> AsyncGenerator[tuple[Json | None, int], None]:
         assert self._of_watches is not None
         process = self._process
         async for found in self._of_watches.watch(

@@ -5,7 +5,14 @@ import pytest
 from spindle.model import actions
 from spindle.model.actions import Action, Evict
 from spindle.model.freshness import TABLE, FactsRead, too_old
-from spindle.model.watched import answers, differences, missed, reaches
+from spindle.model.watched import (
+    COMPARED_SECONDS,
+    answers,
+    differences,
+    missed,
+    reaches,
+    resumes,
+)
 
 EVICT = Evict(pod="p", uid="u", resource_version="1")
 
@@ -60,7 +67,30 @@ def test_only_what_the_watch_did_not_report_is_missed() -> None:
     [(True, 0.0, True), (True, 90.0, True), (True, 91.0, False), (False, 0.0, False)],
 )
 def test_a_watch_that_is_silent_or_broken_proves_nothing(live: bool, silent: float, known: bool) -> None:
-    assert answers(live=live, heard=100.0, now=100.0 + silent) is known
+    assert answers(live=live, heard=100.0, compared=100.0, now=100.0 + silent) is known
+
+
+def test_a_cache_that_is_not_compared_any_more_proves_nothing() -> None:
+    now = 100.0 + COMPARED_SECONDS
+    assert answers(live=True, heard=now, compared=100.0, now=now)
+    assert not answers(live=True, heard=now + 1, compared=100.0, now=now + 1)
+
+
+@pytest.mark.parametrize(
+    ("held", "now_at", "silent", "on"),
+    [
+        pytest.param("50", "60", 0.0, True, id="it has more"),
+        pytest.param("50", "50", 0.0, True, id="nothing happened"),
+        pytest.param("50", "49", 0.0, False, id="restored from a backup"),
+        pytest.param("50", "9", 0.0, False, id="compared as numbers"),
+        pytest.param("50", "", 0.0, False, id="it does not say"),
+        pytest.param("", "60", 0.0, False, id="nothing was read"),
+        pytest.param("50", "60", 90.0, True, id="a short silence"),
+        pytest.param("50", "60", 91.0, False, id="a long silence"),
+    ],
+)
+def test_a_watch_goes_on_only_on_the_same_history(held: str, now_at: str, silent: float, on: bool) -> None:
+    assert resumes(held=held, now_at=now_at, heard=100.0, now=100.0 + silent) is on
 
 
 def test_a_version_that_is_older_than_what_is_known_is_not_enough() -> None:

@@ -469,3 +469,57 @@ async def test_after_a_write_nothing_is_read_from_the_cache() -> None:
         await world.loops.close()
     assert asked[:4] == [0, 0, 0, 0]  # three passes that wrote, and the one after them
     assert asked[5] > 0
+
+
+async def test_what_a_cache_leads_to_is_not_told_either() -> None:
+    world = World(resync=0.01)
+    world.loops._mirror = Cached()  # type: ignore[assignment]
+    told = Event("Warning", "OldNews", "it was so a while ago", "KafkaCluster", "demo", "u-1")
+    world.decide.plans = [
+        ReconcilePlan(settled=True),  # the first pass of a process lists
+        ReconcilePlan(settled=True, events=(told,)),  # from the cache
+        ReconcilePlan(settled=True),  # from lists: it is not so any more
+    ]
+    try:
+        world.loops.seen("ns", "demo")
+        await world.until(lambda: world.decide.calls >= 5)
+    finally:
+        await world.loops.close()
+    assert [path for verb, path, _ in world.kube.calls if verb == "create"] == []
+
+
+async def test_an_event_of_each_pass_does_not_lead_to_lists_each_time() -> None:
+    world = World(resync=0.01)
+    cache = world.loops._mirror = Cached()  # type: ignore[assignment]
+    told = Event("Warning", "SpecOdd", "it is so all the time", "KafkaCluster", "demo", "u-1")
+    world.decide.plans = [ReconcilePlan(settled=True, events=(told,)) for _ in range(20)]
+    try:
+        world.loops.seen("ns", "demo")
+        await world.until(lambda: world.decide.calls >= 9)
+    finally:
+        await world.loops.close()
+    kinds = cache.asked / (world.decide.calls - 2)
+    assert kinds >= 10, "each pass but the first should have been read from the cache alone"
+
+
+async def test_the_second_look_of_a_pass_has_what_people_want_by_then() -> None:
+    world = World(resync=0.01)
+    world.loops._mirror = Cached()  # type: ignore[assignment]
+    versions: list[str] = []
+
+    def decide(snapshot: Any, _now: float) -> Any:
+        versions.append(snapshot.cluster["metadata"]["resourceVersion"])
+        if len(versions) == 2:  # from the cache; meanwhile somebody changes the KafkaCluster
+            changed = json.loads(json.dumps(world.kube.objects[PATH]))
+            changed["metadata"]["resourceVersion"] = "77"
+            world.kube.objects[PATH] = changed
+            return ReconcilePlan(actions=(Create(object=MAP),))
+        return ReconcilePlan(settled=True)
+
+    world.loops._setup = replace(world.loops._setup, decide=decide)
+    try:
+        world.loops.seen("ns", "demo")
+        await world.until(lambda: len(versions) >= 3)
+    finally:
+        await world.loops.close()
+    assert versions[2] == "77"

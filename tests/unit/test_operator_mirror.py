@@ -32,14 +32,25 @@ class Server:
         self.held = {"a": pod("a", 1), "x": pod("x", 2, "other")}
         self.version = 2
         self.lists = 0
+        self.looks = 0  # at the resourceVersion alone
         self.watches: list[str] = []  # the resourceVersion that each started from
         self.refuse = 0  # status of each watch
+        self.hide = 0  # status of each list
+        self.ends = False  # whether each watch ends at once
+        self.after_list: list[bytes | None] = []  # sent once, when the next list was answered
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if request.query.get("watch") != "true":
-            self.lists += 1
+            if self.hide:
+                return web.json_response({"reason": "Refused", "message": "no"}, status=self.hide)
             meta = {"resourceVersion": str(self.version)}
+            if request.query.get("limit") == "1":
+                self.looks += 1
+                return web.json_response({"metadata": meta, "items": []})
+            self.lists += 1
+            while self.after_list:
+                self.queue.put_nowait(self.after_list.pop())
             return web.json_response({"metadata": meta, "items": [*self.held.values()]})
         self.watches.append(request.query["resourceVersion"])
         assert request.query["allowWatchBookmarks"] == "true"
@@ -47,6 +58,8 @@ class Server:
             return web.json_response({"reason": "Refused", "message": "no"}, status=self.refuse)
         response = web.StreamResponse()
         await response.prepare(request)
+        if self.ends:
+            return response
         while (line := await self.queue.get()) is not None:
             await response.write(line)
         return response
@@ -85,6 +98,7 @@ class Setting:
 async def setting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Setting]:
     monkeypatch.setattr(mirror_module, "_PAUSES", (0.05, 0.1))
     monkeypatch.setattr(mirror_module, "_CATCH_UP", 0.2)
+    monkeypatch.setattr(mirror_module, "_BETWEEN", 0.1)
     monkeypatch.setattr(mirror_module, "SETTLE", 0.1)
     server = Server()
     app = web.Application()
@@ -132,7 +146,7 @@ async def test_a_connection_that_ends_is_resumed_from_where_it_was(setting: Sett
     await setting.watched_twice()
     await setting.until(["a"])
     assert setting.server.watches == ["2", "9"]
-    assert setting.server.lists == 1
+    assert (setting.server.lists, setting.server.looks) == (1, 1)
 
 
 @pytest.mark.parametrize("as_event", [True, False])
@@ -155,9 +169,91 @@ async def test_a_version_that_expired_leads_to_a_new_list(setting: Setting, as_e
 
 async def test_what_may_not_be_watched_is_left_to_lists(setting: Setting) -> None:
     setting.server.refuse = 403
-    for _ in range(5):
+    for _ in range(25):
         assert await setting.names() is None
         await asyncio.sleep(0.02)
+    assert setting.server.lists == 1  # and not one each second, for nothing
+
+
+async def test_what_may_not_be_listed_any_more_is_not_told_from_the_cache(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "RELIST", 0.3)
+    await setting.until(["a"])
+    setting.server.hide = 403
+    await setting.until(None)
+    await asyncio.sleep(0.5)
+    assert await setting.names() is None
+
+
+async def test_a_server_that_ends_each_watch_at_once_is_not_pestered(setting: Setting) -> None:
+    setting.server.ends = True
+    await setting.names()
+    await asyncio.sleep(0.5)
+    assert 2 <= len(setting.server.watches) <= 12
+
+
+async def test_a_server_with_an_older_state_is_listed_anew(setting: Setting) -> None:
+    """It was restored from a backup. A watch from a resourceVersion that it has not reached reports nothing."""
+    setting.server.version = 50
+    await setting.until(["a"])
+    setting.server.held = {"b": pod("b", 20)}
+    setting.server.version = 20
+    setting.server.queue.put_nowait(None)
+    await setting.until(["b"])
+    assert setting.server.watches[-1] == "20"
+
+
+async def test_a_version_that_was_undone_is_not_waited_for(setting: Setting) -> None:
+    await setting.until(["a"])
+    setting.mirror.happened(POD, pod("a", 70))
+    assert await setting.names() is None
+    setting.server.version = 2  # restored
+    setting.server.send("ERROR", {"code": 410, "reason": "Expired", "message": "no", "metadata": {}})
+    await setting.until(["a"])
+
+
+async def test_after_a_long_silence_all_is_listed_anew(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await setting.until(["a"])
+    monkeypatch.setattr(watched, "QUIET_SECONDS", -1.0)
+    setting.server.queue.put_nowait(None)
+    async with asyncio.timeout(10):
+        while setting.server.lists < 2:  # noqa: ASYNC110 - the request comes from the code under test
+            await asyncio.sleep(0.01)
+
+
+async def test_a_comparison_that_the_end_of_the_watch_cut_short_is_made_up_for(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server ends watches after five minutes: one of two ends when the comparison is due."""
+    monkeypatch.setattr(mirror_module, "RELIST", 3.0)
+    monkeypatch.setattr(mirror_module, "SETTLE", 0.3)
+    await setting.until(["a"])
+    setting.server.held["b"] = pod("b", 30)  # without an event
+    setting.server.version = 30
+    setting.server.after_list = [None]
+    async with asyncio.timeout(5):
+        while not setting.told:  # noqa: ASYNC110 - the report comes from the code under test
+            await asyncio.sleep(0.01)
+
+
+async def test_what_exceeds_the_limit_is_not_listed_again_and_again(setting: Setting) -> None:
+    await setting.until(["a"])
+    large = pod("b", 40)
+    large["data"] = "x" * (1 << 20)
+    setting.server.send("ADDED", large)
+    await setting.until(None)
+    await asyncio.sleep(0.5)
+    assert setting.server.lists == 1
+
+
+async def test_a_clock_that_jumps_changes_nothing(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    await setting.until(["a"])
+    for jump in (1e6, -1e6):
+        monkeypatch.setattr("time.time", lambda jump=jump: jump)
+        assert await setting.names() == ["a"]
 
 
 async def test_a_half_open_connection_is_given_up(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +289,7 @@ async def test_what_the_watch_reports_in_time_is_not_missed(
     await setting.until(["a"])
     async with asyncio.timeout(10):
         version = 100
-        while setting.server.lists < 3:
+        while setting.server.lists < 3:  # one for each comparison
             version += 1
             setting.server.change(pod("a", version))
             await asyncio.sleep(0.02)
