@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from spindle.api.cluster import KafkaCluster
+from spindle.config.metrics_check import refused_metrics
 from spindle.config.preview import preview as what_changes
 from spindle.config.spec_allowed import owned_settings
 from spindle.config.spec_settings import refused_settings
@@ -128,7 +129,11 @@ def preview(
     """Show the effects of a changed KafkaCluster: settings that Kafka rejects, changes without a restart, changes by a rolling restart."""
     with sentences():
         wanted = changes.read(file)
-        refused = (*owned_settings(wanted.spec), *refused_settings(wanted.spec, wanted.spec.version))
+        refused = (
+            *owned_settings(wanted.spec),
+            *refused_settings(wanted.spec, wanted.spec.version),
+            *refused_metrics(wanted.spec),
+        )
         if refused:  # found without the cluster, too
             say(changes.refusals(refused))
             raise typer.Exit(1)

@@ -18,7 +18,7 @@ from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
 from spindle.api import names
 from spindle.config import server_properties
 from spindle.listeners.broker_listener import BrokerListener
-from spindle.manifests.config_maps import node_config_map
+from spindle.manifests.config_maps import TOPICS_KEY, node_config_map
 from spindle.manifests.pods import disks_annotation
 from spindle.model import inspection
 from spindle.model.layout import METADATA_DISK, Layout
@@ -204,6 +204,7 @@ class Node:
             "SPINDLE_KAFKA_LIBS": str(ensure_kafka_libs(self.cluster.version)),
             "SPINDLE_READY_STATE": str(self.base / "ready-state"),
             "SPINDLE_JMX_CONFIG": str(self.base / "jmx.yaml"),
+            "SPINDLE_TOPICS": f"{self.layout.topics_dir}/{TOPICS_KEY}",
             "SPINDLE_CLOSED": str(self.base / "closed"),
             "KAFKA_HEAP_OPTS": "-Xmx192m",
             "KAFKA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
@@ -307,10 +308,10 @@ class Node:
 
     # -- what one may ask ----------------------------------------------------------------------------------------
 
-    def ready(self) -> tuple[bool, str]:
+    def ready(self, **settings: str) -> tuple[bool, str]:
         done = subprocess.run(
             ["bash", f"{self.layout.handover_dir}/ready.sh"],
-            env=self.environment(),
+            env=self.environment() | settings,
             capture_output=True,
             text=True,
             check=False,

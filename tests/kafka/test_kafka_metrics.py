@@ -1,14 +1,17 @@
 """What brokers and controllers export to Prometheus, under the names that dashboards for Kafka commonly use."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from spindle.manifests.config_maps import TOPICS_KEY, topics_map
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node
-from tools.monitoring.metrics_page import KAFKA_BROKER, KAFKA_DISK
+from tools.monitoring.metrics_page import KAFKA_BROKER, KAFKA_DISK, KAFKA_TOPIC
 
 # What the usual dashboards for brokers and KRaft ask for.
 OF_BROKER = (
@@ -99,3 +102,80 @@ def test_the_number_of_series_is_as_the_page_says(cluster: Cluster) -> None:
     of_disks = [line for line in found if "/disks/disk" in line]
     assert len(of_disks) == 2 * KAFKA_DISK
     assert 0.9 * KAFKA_BROKER < len(found) - len(of_disks) <= KAFKA_BROKER
+
+
+def project(node: Node, *topics: str) -> None:
+    """What the kubelet does with the ConfigMap: a new folder, and a link to it that replaces the one before."""
+    folder = Path(node.layout.topics_dir)
+    data = topics_map({"metadata": {"name": "demo", "namespace": "test", "uid": "uid"}}, topics)["data"]
+    fresh = folder / f"..{len(list(folder.glob('..*')))}"
+    fresh.mkdir(parents=True)
+    (fresh / TOPICS_KEY).write_text(data[TOPICS_KEY])
+    (folder / "..data.new").symlink_to(fresh.name)
+    (folder / "..data.new").replace(folder / "..data")
+    if not (folder / TOPICS_KEY).is_symlink():
+        (folder / TOPICS_KEY).symlink_to(Path("..data") / TOPICS_KEY)
+
+
+def of_topics(node: Node) -> dict[str, dict[str, float]]:
+    """Topic → metric → value, without those of the broker as a whole."""
+    found: dict[str, dict[str, float]] = {}
+    for family in families(node).values():
+        for sample in family.samples:
+            if topic := sample.labels.get("topic"):
+                found.setdefault(topic, {})[sample.name.removeprefix("kafka_server_brokertopicmetrics_")] = (
+                    sample.value
+                )
+    return found
+
+
+def test_topics_that_are_asked_for_are_exported_by_running_brokers(cluster: Cluster) -> None:
+    """The readiness probe writes the exporter's configuration, and the exporter reads it again; Kafka is not restarted."""
+    broker = cluster.brokers[0]
+    assert broker.kafka is not None
+    process = broker.kafka.pid
+    cluster.make_topic("Orders.eu_1-a", [[0], [0]])
+    cluster.make_topic("other", [[0]])
+    for topic in ("Orders.eu_1-a", "other"):
+        cluster.produce(topic, 0, [b"%d" % index for index in range(7)])
+    assert of_topics(broker) == {}
+    before = len([line for line in broker.metrics().splitlines() if line and line[0] != "#"])
+
+    project(broker, "Orders.eu_1-a", "not-there")
+    assert broker.ready(SPINDLE_READY_EVERY="0")[0]
+    found = of_topics(broker)
+    assert found.keys() == {"Orders.eu_1-a"}
+    # Kafka makes a meter of a topic when it first counts something.
+    written = {"bytesin_total", "messagesin_total", "totalproducerequests_total"}
+    assert found["Orders.eu_1-a"].keys() == written
+    assert found["Orders.eu_1-a"]["messagesin_total"] == 7
+    assert found["Orders.eu_1-a"]["bytesin_total"] > 0
+    after = [line for line in broker.metrics().splitlines() if line and line[0] != "#"]
+    assert len(after) - before == len(written) <= KAFKA_TOPIC
+    assert broker.metric("kafka_server_brokertopicmetrics_messagesin_total") == 114  # the sum stays
+
+    project(broker, "Orders.eu_1-a", "other")
+    assert broker.ready(SPINDLE_READY_EVERY="0")[0]
+    assert of_topics(broker).keys() == {"Orders.eu_1-a", "other"}
+    config = Path(broker.environment()["SPINDLE_JMX_CONFIG"])
+    wrote = config.stat().st_mtime_ns
+    assert broker.ready(SPINDLE_READY_EVERY="0")[0]
+    assert config.stat().st_mtime_ns == wrote  # only when the list changed
+
+    project(broker)
+    assert broker.ready(SPINDLE_READY_EVERY="0")[0]
+    assert of_topics(broker) == {}
+    assert broker.metric(r'spindle_start\{kind="Empty"\}') == 1
+    assert broker.kafka.pid == process
+    assert re.search("^jmx_config_reload_failure_total 0.0$", broker.metrics(), re.MULTILINE)
+
+
+def test_topics_are_exported_from_the_start(cluster: Cluster) -> None:
+    broker = cluster.brokers[0]
+    project(broker, "kept")
+    broker.stop()
+    broker.start()
+    broker.wait_ready()
+    cluster.produce("kept", 0, [b"again"])
+    assert of_topics(broker)["kept"]["messagesin_total"] == 1
+    assert broker.metric(r'spindle_start\{kind="Clean"\}') == 1

@@ -139,6 +139,9 @@ CLUSTERS = [
     case("toleration-effect", {"spec.scheduling.tolerations": [{"key": "kafka", "effect": "Never"}]}, "spec.scheduling.tolerations[0].effect", 'supported values: "NoSchedule"'),
     case("toleration-seconds", {"spec.scheduling.tolerations": [{"key": "kafka", "tolerationSeconds": 30}]}, "spec.scheduling.tolerations[0].tolerationSeconds", "NoExecute"),
     case("pull-secret-twice", {"spec.scheduling.imagePullSecrets": [{"name": "a"}, {"name": "a"}]}, "spec.scheduling.imagePullSecrets[1]", "Duplicate value"),
+    case("topics-pattern", {"spec.metrics.topics": ["orders", "or*"]}, "spec.metrics.topics[1]", "'or*' is not the name of a topic: write exact names"),
+    case("topics-dots", {"spec.metrics.topics": [".."]}, "spec.metrics.topics[0]", "write exact names"),
+    case("topics-too-many", {"spec.metrics.topics": [f"t{i}" for i in range(201)]}, "spec.metrics.topics", "must have at most 200 items"),
     case("paused-text", {"spec.paused": "yes"}, "spec.paused", "must be of type boolean"),
 ]  # fmt: skip
 

@@ -271,7 +271,9 @@ class Kubelets:
         role = (run.pod["metadata"].get("labels") or {}).get(names.LABEL_ROLE)
         if role and run.pod["spec"].get("initContainers"):
             for volume in run.pod["spec"]["volumes"]:
-                needs = volume.get("secret", {}).get("secretName"), volume.get("configMap", {}).get("name")
+                config = volume.get("configMap", {})
+                wanted = None if config.get("optional") else config.get("name")
+                needs = volume.get("secret", {}).get("secretName"), wanted
                 if (needs[0] and not self.api.get("Secret", needs[0])) or (
                     needs[1] and not self.api.get("ConfigMap", needs[1])
                 ):
@@ -337,7 +339,9 @@ class Kubelets:
             notes = run.pod["metadata"].get("annotations") or {}
             lines = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(notes.items())]
             files[f"{names.PODINFO_DIR}/annotations"] = "\n".join(lines) + "\n"
-        config = next((v["configMap"]["name"] for v in run.pod["spec"]["volumes"] if "configMap" in v), "")
+        config = next(
+            (v["configMap"]["name"] for v in run.pod["spec"]["volumes"] if v["name"] == "config"), ""
+        )
         found = self.api.get("ConfigMap", config)
         for key, text in ((found or {}).get("data") or {}).items():
             files.setdefault(f"{names.CONFIG_DIR}/{key}", text)

@@ -23,14 +23,18 @@ STATE = "kafka_server_kafkaserver_brokerstate 3.0"
 LAG = 'kafka_server_replicafetchermanager_maxlag{clientId="Replica"} '
 
 
+def text_of(script: str) -> str:
+    return resources.files("spindle_agent.preflight").joinpath("data", script).read_text()
+
+
 class Metrics:
     def __init__(self, folder: Path, port: int) -> None:
         self.text = ""
         self.folder = folder
         self.asked = 0
         self.every = 0
-        script = resources.files("spindle_agent.preflight").joinpath("data", "ready.sh").read_text()
-        (folder / "ready.sh").write_text(script.replace("/9404", f"/{port}"))
+        (folder / "ready.sh").write_text(text_of("ready.sh").replace("/9404", f"/{port}"))
+        (folder / "metrics.sh").write_text(text_of("metrics.sh"))
         self.role("broker")
 
     def role(self, role: str) -> None:

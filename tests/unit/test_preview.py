@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.config.preview import EMPTIED, FILLED, NEXT_START, ROLL, RUNNING, STAYS, preview
+from spindle.config.preview import EMPTIED, FILLED, LIVE, NEXT_START, ROLL, RUNNING, STAYS, preview
 from spindle_cli.kafka_client import ClientError
 from spindle_cli.preview import read, table
 from tests.model.world import quickstart
@@ -44,6 +44,10 @@ MAIN = "brokers of pool main"
             {"config": {"num.recovery.threads.per.data.dir": "8"}},
             {("num.recovery.threads.per.data.dir", MAIN, NEXT_START)},
         ),
+        ({}, {"metrics": {"enabled": False}}, {("metrics.enabled", "all nodes", ROLL)}),
+        ({}, {"metrics": {"topics": ["a"]}}, {("metrics.topics", "all brokers", LIVE)}),
+        ({"metrics": {"topics": ["a"]}}, {}, {("metrics.topics", "all brokers", RUNNING)}),
+        ({"metrics": {"topics": ["a", "b"]}}, {"metrics": {"topics": ["b", "a"]}}, set()),
         ({}, {"version": "4.3.0"}, {("version", "all nodes", ROLL)}),
         (
             {"controllers": {"replicas": 1, "storage": {"size": "1Gi"}}},

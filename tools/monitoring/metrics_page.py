@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from spindle.api.metrics import MAX_TOPICS
 from spindle.metrics import table
 from spindle.metrics.table import SECTIONS, Metric
 
@@ -9,6 +10,7 @@ _HEAD = "<!-- Generated from core/spindle/metrics/table.py by `make generate`. C
 _BROKERS, _DISKS = 1000, 12_000
 # Series of Kafka's pods, as tests/kafka/test_kafka_metrics.py counts them: of a broker without its disks (rounded up), and of each disk.
 KAFKA_BROKER, KAFKA_DISK = 400, 4
+KAFKA_TOPIC = 7  # at most, of a topic of spec.metrics.topics, on each broker that leads a partition of it
 _ABOUT = """\
 What Spindle's programs export on `/metrics`. [Monitoring](../operations.md#monitoring) describes how Prometheus finds them, [Alerts](alerts.md) what is made of
 them. Metrics about a KafkaCluster have the labels `namespace` and `kafka_cluster`, those about a broker also `broker` (the name of its KafkaBroker and pod), those about
@@ -51,7 +53,9 @@ def _series() -> str:
         rows.append(f"| {title} | {disk} | {broker} | {sum_:,} |")
     large = (
         f"A cluster of {_BROKERS:,} brokers with {_DISKS:,} disks, all of them in use, with agents, scrubbing and samples, has about {total:,} series of disks and "
-        "brokers. An entry of `status.waiting` adds one. In Kafka's pods each version of a request that clients use adds one to a broker."
+        "brokers. An entry of `status.waiting` adds one. In Kafka's pods each version of a request that clients use adds one to a broker. "
+        f"A topic of `spec.metrics.topics` adds at most {KAFKA_TOPIC} to each broker that leads a partition of it, and 1 to the operator: at most {MAX_TOPICS} topics, so "
+        f"{MAX_TOPICS * KAFKA_TOPIC:,} to a broker."
     )
     head = (
         f"| exported by | for each disk | for each broker | for {_BROKERS:,} brokers and {_DISKS:,} disks |"

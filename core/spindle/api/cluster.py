@@ -14,10 +14,10 @@ from spindle.api.cluster_status import (
 )
 from spindle.api.common import ApiModel, ObjectMeta, list_map, longest, rule, rules
 from spindle.api.listeners import Listener, Listeners, ListenerStatus
+from spindle.api.metrics import Metrics
 from spindle.api.names import API_VERSION
 from spindle.api.policy import (
     DiskPolicy,
-    Metrics,
     Racks,
     Rebalance,
     RollingPolicy,

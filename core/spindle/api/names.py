@@ -128,6 +128,7 @@ METADATA_DIR: Final = "/var/lib/kafka/metadata"  # brokers: an emptyDir; control
 HANDOVER_DIR: Final = "/var/lib/kafka/spindle"  # an emptyDir: what preflight passes to Kafka's container
 CONFIG_DIR: Final = "/etc/spindle/config"  # the ConfigMap
 TLS_DIR: Final = "/etc/spindle/tls"  # the Secret
+TOPICS_DIR: Final = "/etc/spindle/topics"  # the ConfigMap with the topics of spec.metrics.topics
 PODINFO_DIR: Final = "/etc/spindle/podinfo"  # downward API
 IDENTITY_FILE: Final = "spindle.json"  # at the root of each volume, next to log/
 BALLAST_FILE: Final = ".spindle-ballast"  # likewise, if enabled
@@ -227,6 +228,11 @@ def moves_map(cluster: str) -> str:
 def pools_map(cluster: str) -> str:
     """ConfigMap with the latest spec of each pool: the brokers of a removed pool use it until they are empty."""
     return f"{cluster}-pools"
+
+
+def topics_map(cluster: str) -> str:
+    """ConfigMap with the topics whose metrics the brokers export."""
+    return f"{cluster}-topic-metrics"
 
 
 def config_map(cluster: str, node_id: int) -> str:

@@ -305,13 +305,3 @@ class RollingPolicy(ApiModel):
             "soakHours is between 0 (metadata.version is raised at once) and a year (8760): write for example 24"
         ),
     )
-
-
-class Metrics(ApiModel):
-    """Prometheus metrics."""
-
-    enabled: bool = Field(
-        True,
-        description="Expose metrics of brokers and controllers to Prometheus on port 9404. If false, the port is reachable only inside "
-        "their pods, and no Service or NetworkPolicy has it.",
-    )

@@ -3,4 +3,11 @@
 from typing import Final
 
 # Modules that the programs may import (tests/unit/test_fronts.py).
-FRONT: Final = ("dynamic_config", "preview", "server_properties", "spec_allowed", "spec_settings")
+FRONT: Final = (
+    "dynamic_config",
+    "metrics_check",
+    "preview",
+    "server_properties",
+    "spec_allowed",
+    "spec_settings",
+)

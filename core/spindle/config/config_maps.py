@@ -1,7 +1,8 @@
-"""The ConfigMap of every controller and broker."""
+"""The ConfigMap of every controller and broker, and the list of topics that all brokers read."""
 
+from spindle.api import names
 from spindle.config.inputs import broker_inputs, cluster_inputs, controller_inputs
-from spindle.manifests.config_maps import node_config_map
+from spindle.manifests.config_maps import node_config_map, topics_map
 from spindle.manifests.ensure_applied import ensure_applied
 from spindle.model import objects
 from spindle.model.cluster_identity import NodeIdentity
@@ -11,7 +12,7 @@ from spindle.model.state import ClusterState
 
 
 def reconcile_configuration(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
-    """The ConfigMap of every controller and broker."""
+    """The ConfigMap of every controller and broker, and the list of topics."""
     shared = cluster_inputs(state, identity)
     voters = tuple(VoterInputs(node_id=v.id, directory_id=v.directory_id) for v in identity.voters)
     inputs = [controller_inputs(state, node_id) for node_id in state.controller_ids]
@@ -20,3 +21,12 @@ def reconcile_configuration(state: ClusterState, builder: PlanBuilder, identity:
         if node is not None:
             wanted = node_config_map(shared, node, voters)
             ensure_applied(builder, wanted, state.config_maps.get(objects.name(wanted)))
+    _topics(state, builder)
+
+
+def _topics(state: ClusterState, builder: PlanBuilder) -> None:
+    """The list of ``spec.metrics.topics``. It is created with the first topic, and stays, empty, after the last: its absence is not read by a broker sooner."""
+    topics = state.spec.metrics.topics
+    live = state.config_maps.get(names.topics_map(state.name))
+    if topics or live is not None:
+        ensure_applied(builder, topics_map(state.cluster, topics), live)

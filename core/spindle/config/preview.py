@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
+from spindle.api.metrics import Metrics
 from spindle.config import server_properties
 from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, fixed
 
 RUNNING: Final = "without a restart"
+LIVE: Final = (
+    "without a restart; brokers whose pods an earlier version of Spindle created: by a rolling restart"
+)
 NEXT_START: Final = "at the next start of a broker"
 ROLL: Final = "by a rolling restart"
 STAYS: Final = "not reverted: Kafka keeps the value"
@@ -16,7 +20,7 @@ FILLED: Final = "Spindle moves replicas to the new brokers"
 EMPTIED: Final = "Spindle first moves all replicas off the brokers to be removed, if the others have space"
 
 # Fields of the spec that affect all pods.
-_SHARED: Final = ("version", "image", "scheduling", "metrics")
+_SHARED: Final = ("version", "image", "scheduling")
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]
     changes = [
         PreviewChange(name, "all nodes", ROLL) for name in _SHARED if getattr(old, name) != getattr(new, name)
     ]
+    changes += _of_metrics(old.metrics, new.metrics)
     if old.rolling.restart != new.rolling.restart:
         changes.append(PreviewChange("rolling.restart", "all nodes", ROLL))
     if old.disks.shared_filesystem != new.disks.shared_filesystem:
@@ -52,6 +57,15 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]
             changes += _of_pool(old, new, before[pool.name], pool)
     changes += _coming_and_going(old, new)
     return list(dict.fromkeys(changes))
+
+
+def _of_metrics(old: Metrics, new: Metrics) -> list[PreviewChange]:
+    changes = []
+    if old.enabled != new.enabled:
+        changes.append(PreviewChange("metrics.enabled", "all nodes", ROLL))
+    if set(old.topics) != set(new.topics):
+        changes.append(PreviewChange("metrics.topics", "all brokers", LIVE if new.topics else RUNNING))
+    return changes
 
 
 def _coming_and_going(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:

@@ -1,13 +1,17 @@
-"""The ConfigMap of one broker or controller, from which preflight creates the final configuration."""
+"""The ConfigMap of one broker or controller, from which preflight creates the final configuration, and the one that all brokers read."""
 
 import json
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from spindle.api import names
 from spindle.manifests.metadata import labels, owner, role_of
 from spindle.model.memo import by_content
+from spindle.model.metadata import owned_metadata
 from spindle.model.node_inputs import ClusterInputs, NodeInputs, VoterInputs
 from spindle.model.versions import release_version
+
+TOPICS_KEY: Final = "topics"  # of `topics_map`; the name of the file that metrics.sh reads
 
 
 def node_config_map(
@@ -51,6 +55,16 @@ def node_config_map(
             "server.properties": node.server_properties,
             "node.json": _text(document),
         },
+    }
+
+
+def topics_map(cluster: Mapping[str, Any], topics: Iterable[str]) -> dict[str, Any]:
+    """ConfigMap ``<cluster>-topic-metrics``: the topics whose metrics the brokers export, one a line. Running brokers read it again when it changes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": owned_metadata(cluster, names.topics_map(cluster["metadata"]["name"])),
+        "data": {TOPICS_KEY: "".join(f"{topic}\n" for topic in sorted(set(topics)))},
     }
 
 

@@ -7,6 +7,7 @@ init containers again.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from spindle.api import names
@@ -27,6 +28,7 @@ HOSTNAME_KEY: Final = "kubernetes.io/hostname"
 
 _LAYOUT: Final = Layout()
 LOOPBACK: Final = "127.0.0.1"
+_TOPICS: Final = "topics"
 # Limit of a pod's folders on the node. Only a broker's metadata log grows, which Kafka limits to some hundred megabytes.
 # The kubelet evicts a pod that writes more, before the node's disk is full.
 _MOST: Final = {"disks": "64Mi", "handover": "128Mi", "tmp": "1Gi", "metadata": "16Gi"}
@@ -101,6 +103,11 @@ def _matters(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
             {"restart": cluster.restart} if cluster.restart else {}
         ),  # absent: pods of before stay as they are
     }
+
+
+def reads_topics(pod: Mapping[str, Any]) -> bool:
+    """Whether a broker's pod has the list of ``spec.metrics.topics``: pods that an earlier version created do not."""
+    return any(volume.get("name") == _TOPICS for volume in (pod.get("spec") or {}).get("volumes") or ())
 
 
 def kafka_image(cluster: ClusterInputs) -> str:
@@ -297,6 +304,8 @@ def _mounts(node: NodeInputs, *, preflight: bool) -> list[dict[str, Any]]:
     else:
         mounts[2]["readOnly"] = True
         mounts.append({"name": "tls", "mountPath": _LAYOUT.tls_dir, "readOnly": True})
+        if role_of(node) == names.ROLE_BROKER:
+            mounts.append({"name": _TOPICS, "mountPath": _LAYOUT.topics_dir, "readOnly": True})
     return mounts + [
         {"name": f"disk-{disk.name}", "mountPath": _LAYOUT.mount(disk.name)} for disk in _mounted_disks(node)
     ]
@@ -321,6 +330,12 @@ def _volumes(cluster: ClusterInputs, node: NodeInputs) -> list[dict[str, Any]]:
         empty("handover"),
         empty("tmp"),
         {"name": "config", "configMap": {"name": names.config_map(cluster.name, node.node_id)}},
+        # It exists only with spec.metrics.topics; the kubelet fills the folder when it appears.
+        *(
+            []
+            if own
+            else [{"name": _TOPICS, "configMap": {"name": names.topics_map(cluster.name), "optional": True}}]
+        ),
         # Readable by the group: the files belong to root and the pod's fsGroup.
         {
             "name": "tls",

@@ -47,6 +47,7 @@ def cluster_samples(snapshot: ClusterSnapshot, decided: ReconcilePlan) -> list[M
         *_waiting(cluster, decided.status, frozenset(brokers)),
         *_of_kafka(cluster, snapshot),
         *_rebalances(cluster, decided),
+        *_topics(cluster, snapshot, index),
     ]
     for name, broker in sorted(brokers.items()):
         status = decided.broker_statuses.get(name) or broker.get("status") or {}
@@ -114,6 +115,27 @@ def _rebalances(cluster: tuple[str, str], decided: ReconcilePlan) -> Iterator[Me
     for phase, count in phases.items():
         yield MetricSample(table.REBALANCES, (*cluster, phase), count)
     yield MetricSample(table.REBALANCED, cluster, sum(int(each.get("movedBytes") or 0) for each in open_ones))
+
+
+def _topics(
+    cluster: tuple[str, str], snapshot: ClusterSnapshot, index: ReplicaIndex
+) -> Iterator[MetricSample]:
+    """Sizes of the topics of ``spec.metrics.topics``."""
+    asked = frozenset(((snapshot.cluster.get("spec") or {}).get("metrics") or {}).get("topics") or ())
+    if not asked or not index.known:
+        return
+    sizes = dict[str, float]()
+    unknown = set[str]()
+    for partition in snapshot.kafka.partitions or ():
+        if partition.topic in asked:
+            key = (partition.topic, partition.index)
+            for broker in partition.replicas:
+                if (dirs := index.dirs(broker)) is None:
+                    unknown.add(partition.topic)
+                size = sum(each.replicas.get(key, 0) for each in dirs or () if not each.error)
+                sizes[partition.topic] = sizes.get(partition.topic, 0) + size
+    for topic in sorted(sizes.keys() - unknown):
+        yield MetricSample(table.TOPIC_BYTES, (*cluster, topic), sizes[topic])
 
 
 def _of_broker(

@@ -176,6 +176,12 @@ REBALANCES: Final = _gauge(
 REBALANCED: Final = _gauge(
     "spindle_rebalance_moved_bytes", "Bytes that the KafkaRebalances in progress have moved.", *CLUSTER
 )
+TOPIC_BYTES: Final = _gauge(
+    "spindle_topic_replica_bytes",
+    "Bytes of all replicas of a topic of `spec.metrics.topics`, without those on dead disks; absent while a broker that holds one does not answer.",
+    *CLUSTER,
+    "topic",
+)
 
 # --- Brokers
 
@@ -382,6 +388,7 @@ OF_OPERATOR: Final = (
             VOTER_LAG,
             REBALANCES,
             REBALANCED,
+            TOPIC_BYTES,
         ),
     ),
     MetricSection(
@@ -448,7 +455,10 @@ OF_KAFKA: Final = (
         "exporter commonly use: the bean's domain, type and name in lower case, such as `kafka_server_replicamanager_underreplicatedpartitions`. A meter is a counter: "
         "`BytesInPerSec` is `kafka_server_brokertopicmetrics_bytesin_total`. Of a histogram or timer there are percentiles as a gauge with the label `quantile` "
         "(`0.50`, `0.95`, `0.99`, `0.999`) and a counter of its values, such as `kafka_network_requestmetrics_totaltimems` and "
-        "`kafka_network_requestmetrics_totaltimems_count_total`. A name that ends in `_percent` is a ratio from 0 to 1. Metrics of single topics and partitions are left out.",
+        "`kafka_network_requestmetrics_totaltimems_count_total`. A name that ends in `_percent` is a ratio from 0 to 1. Metrics of partitions are left out, and so are those of topics, except of those in "
+        "`spec.metrics.topics` ([topics](../operations.md#topics)): for each of these, a broker that leads a partition of it exports "
+        "`kafka_server_brokertopicmetrics_bytesin_total`, `_bytesout_total`, `_messagesin_total`, `_totalproducerequests_total`, `_totalfetchrequests_total`, "
+        "`_failedproducerequests_total` and `_failedfetchrequests_total` with the label `topic`, each once it has counted something, beside the sums over all topics, which have no such label.",
         (START_KIND,),
     ),
 )

@@ -49,6 +49,11 @@ class Layout:
         return self.root + names.TLS_DIR
 
     @property
+    def topics_dir(self) -> str:
+        """The mounted ConfigMap with the topics of ``spec.metrics.topics``; empty without any."""
+        return self.root + names.TOPICS_DIR
+
+    @property
     def podinfo_dir(self) -> str:
         """The pod's annotations, from the downward API."""
         return self.root + names.PODINFO_DIR

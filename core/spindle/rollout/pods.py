@@ -6,7 +6,14 @@ from typing import Final
 from spindle.api import names
 from spindle.config.broker_placement import is_misplaced
 from spindle.config.inputs import cluster_inputs, controller_inputs, next_inputs
-from spindle.manifests.pods import broker_pod, config_hash, controller_pod, pod_labels, spec_hash
+from spindle.manifests.pods import (
+    broker_pod,
+    config_hash,
+    controller_pod,
+    pod_labels,
+    reads_topics,
+    spec_hash,
+)
 from spindle.model import maintenance, objects
 from spindle.model.actions import Create, Patch
 from spindle.model.cluster_identity import NodeIdentity
@@ -70,6 +77,11 @@ def _settle(
         elif _starts_in_vain(state, pod, inputs):
             wanted[node_id] = RestartRequest(
                 "SpecChanged", "Kafka does not start with its old configuration, which has changed since"
+            )
+        elif state.spec.metrics.topics and inputs.pool is not None and not reads_topics(pod):
+            wanted[node_id] = RestartRequest(
+                "SpecChanged",
+                "spec.metrics.topics names topics, and its pod was created by an earlier version of Spindle and cannot read them",
             )
         elif is_misplaced(state, node_id, pod):
             wanted[node_id] = RestartRequest(

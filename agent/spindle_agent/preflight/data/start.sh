@@ -4,6 +4,7 @@
 set -eu
 H=$(dirname "$0")
 . "$H/node.env"
+. "$H/metrics.sh"
 LIBS=${SPINDLE_KAFKA_LIBS:-/opt/kafka/libs}
 # Config providers can read any file of this pod into settings, which Kafka writes to its log. The property disables them for the clients inside the broker.
 # Kafka ignores the property for its own configuration (KafkaConfig passes the providers itself), so server.properties is checked below. Kafka also ignores
@@ -111,14 +112,7 @@ if [ "$START" = Dirty ] && ! grep -q '^num\.recovery\.threads\.per\.data\.dir=' 
     echo "Kafka was not stopped cleanly: it recovers its logs with $threads threads per log dir ($DIRS log dirs)."
 fi
 # The operator reads the kind of start from the metrics, because nothing else answers while Kafka loads its logs.
-JMX=${SPINDLE_JMX_CONFIG:-/tmp/spindle-jmx.yaml}
-{
-    cat "$H/jmx.yaml"
-    echo "  - pattern: 'java.lang<type=OperatingSystem><>AvailableProcessors'"
-    echo "    name: spindle_start"
-    echo "    value: 1"
-    echo "    labels: {kind: \"$START\"}"
-} >"$JMX" 2>/dev/null || JMX=$H/jmx.yaml
+write_exporter_config "$START" 2>/dev/null || JMX=$H/jmx.yaml
 
 # A garbage collector set by the user takes precedence.
 case "${KAFKA_OPTS:-}" in
