@@ -17,6 +17,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from spindle.config.dynamic_config import ON_BROKERS, ON_CLUSTER
+from spindle.metrics.consumer_lag import GroupOffsets, Key
 from spindle.model.answers import read_partition, with_reassignments
 from spindle.model.config_values import ConfigValues
 from spindle.model.rights import UserView
@@ -33,7 +34,7 @@ from spindle.model.view import (
     Quorum,
 )
 from spindle.model.waiting import counted
-from spindle_operator import kafka_commands
+from spindle_operator import group_offsets, kafka_commands
 from spindle_operator.answers import (
     expect,
     freshest,
@@ -114,6 +115,18 @@ class KafkaClient(Connection):
         finally:
             self.budget = None
             self.tell_unsaid()
+
+    def lag(
+        self, groups: Sequence[str], leaders: Mapping[Key, int | None]
+    ) -> tuple[GroupOffsets, dict[Key, int], bool]:
+        """The committed offsets of consumer groups, the ends of their partitions, and whether every request succeeded; see `group_offsets.read`."""
+        self._failed = False
+        self.silent.clear()
+        try:
+            offsets, ends = group_offsets.read(self, groups, leaders)
+        finally:
+            self.tell_unsaid()
+        return offsets, ends, not self._failed
 
     def _look(
         self, *, ask_rights: bool, users: Sequence[str], agents: bool

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from kafka.errors import KafkaError
 
 from spindle.api import names
+from spindle.metrics.consumer_lag import GroupOffsets, Key
 from spindle.model.actions import Action
 from spindle.model.view import KafkaView
 from spindle_operator import metrics, users
@@ -105,6 +106,24 @@ class KafkaExecutor:
         if what != self._said:
             self._said = what
             log.info("%s: Kafka %s", self._cluster, what)
+
+    async def read_lag(
+        self, access: Access, groups: Sequence[str], leaders: Mapping[Key, int | None]
+    ) -> tuple[GroupOffsets, dict[Key, int]]:
+        """The committed offsets of consumer groups and the ends of their partitions; see `spindle_operator.group_offsets.read`.
+
+        Raises:
+            KafkaError, OSError, RuntimeError: nothing could be read.
+        """
+        try:
+            link = await self._renewed(access)
+            offsets, ends, clean = await self._threaded(lambda: link.lag(groups, leaders))
+        except _GONE:
+            await self.close()
+            raise
+        if not clean:
+            self._identity = ""  # as after an observation
+        return offsets, ends
 
     async def carry_out(self, action: Action) -> None:
         """Send the request of an action to Kafka; see `spindle_operator.kafka_actions`.

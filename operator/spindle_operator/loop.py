@@ -23,13 +23,14 @@ from spindle.model.ownership import owners_of
 from spindle.model.refused_requests import RefusedRequest
 from spindle.model.snapshot import ClusterSnapshot
 from spindle.reconcile.plan import Event, ReconcilePlan, plan
-from spindle_operator import agents, metrics
+from spindle_operator import agents, lag_exporter, metrics
 from spindle_operator.act import DONE, REFUSED, TAKEN, Actor, LeadershipLostError, Result
 from spindle_operator.descriptions import describe
 from spindle_operator.health import Health
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_CLUSTER, Kind
 from spindle_operator.kube import Kube
+from spindle_operator.lag_exporter import LagExporter, wanted_lag
 from spindle_operator.mirror import Mirror
 from spindle_operator.observe import LOOK, Seen, Surroundings, observe
 from spindle_operator.rebalance_cache import RebalanceCache
@@ -101,6 +102,7 @@ class Loops:
         self.agent_namespace = setup.agent_namespace
         self._loops: dict[Key, ClusterLoop] = {}
         self._executor = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._readings = asyncio.Semaphore(lag_exporter.SIDE_BY_SIDE)
         self._closing = False
         self._mirror = Mirror(setup.kube, LOOK, self._missed) if setup.cached else None
         self._watch = (
@@ -116,7 +118,9 @@ class Loops:
             return
         key = (namespace, name)
         if key not in self._loops:
-            self._loops[key] = loop = ClusterLoop(self._setup, key, self._executor, self._watch, self._mirror)
+            self._loops[key] = loop = ClusterLoop(
+                self._setup, key, self._executor, self._watch, self._mirror, self._readings
+            )
             loop.task.add_done_callback(lambda _: self._ended(key, loop))
             metrics.CLUSTERS.set(len(self._loops))
         self._loops[key].wake()
@@ -173,6 +177,7 @@ class ClusterLoop:
         executor: asyncio.Semaphore,
         watch: agents.AgentMonitor | None = None,
         mirror: Mirror | None = None,
+        readings: asyncio.Semaphore | None = None,
     ) -> None:
         self._setup = setup
         self._watch = watch
@@ -187,6 +192,11 @@ class ClusterLoop:
         self._wakeup = asyncio.Event()
         self._alarm = asyncio.Event()
         self._kafka = KafkaExecutor(self._label, setup.kafka_timeout)
+        self._lag = LagExporter(
+            self._label,
+            KafkaExecutor(self._label, setup.kafka_timeout),
+            readings or asyncio.Semaphore(lag_exporter.SIDE_BY_SIDE),
+        )
         self._cache = RebalanceCache()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, f"plan-{self._label}")
         self._deciding: asyncio.Future[ReconcilePlan] | None = None
@@ -243,7 +253,7 @@ class ClusterLoop:
             self._setup.health.stopped(self._label)
             metrics.forget(self._label)
             self._thread.shutdown(wait=False, cancel_futures=True)
-            await asyncio.shield(self._kafka.shutdown())
+            await asyncio.shield(asyncio.gather(self._kafka.shutdown(), self._lag.close()))
 
     async def _wait(self, pause: float, *, patient: bool) -> None:
         """Wait for an event, or for the end of the pause; then collect further events.
@@ -313,6 +323,7 @@ class ClusterLoop:
         told = [refusal_event(cluster, refused) for refused in written.refused]
         await setup.events.post(self._namespace, [*events_of(cluster, results), *told])
         await self._measure(snapshot, wanted)
+        await self._lag.follow(wanted_lag(snapshot), seen.access, snapshot.kafka)
         if written.done:
             # Something changed, if only in Kafka or on a disk; the operator's own writes wake no loop, so run again soon.
             self._idle = 0

@@ -75,11 +75,13 @@ class Seen:
     Attributes:
         problems: resource kind → why it could not be read; the snapshot's ``unknown`` are these keys.
         look: how fresh it is.
+        access: how Kafka was reached, or why it could not be.
     """
 
     snapshot: ClusterSnapshot
     problems: Mapping[str, str]
     look: FactsRead
+    access: Access | str = "not asked"
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,8 @@ async def observe(
     )
     problems = reader.problems
     problems |= read.watched.problems
-    snapshot = await _snapshot(kube, cluster, executor, around, read, problems)
-    return Seen(snapshot, problems, FactsRead(listed=not reader.cached, at=began))
+    snapshot, reached = await _snapshot(kube, cluster, executor, around, read, problems)
+    return Seen(snapshot, problems, FactsRead(listed=not reader.cached, at=began), reached)
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ async def _snapshot(
     around: Surroundings,
     read: _Read,
     problems: dict[str, str],
-) -> ClusterSnapshot:
+) -> tuple[ClusterSnapshot, Access | str]:
     """Ask Kafka, and read what the lists refer to; ``problems`` receives what cannot be read."""
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
     lists, watched = read.lists, read.watched
@@ -170,15 +172,16 @@ async def _snapshot(
     own_pods = [pod for pod in lists[POD] if objects.owned_by(pod, cluster)]
     # Kafka is not contacted with a certificate that is not Spindle's.
     own_secrets = [secret for secret in lists[SECRET] if objects.owned_by(secret, cluster)]
+    reached = access(name, namespace, own_pods, own_secrets, known="pods" not in problems)
     kafka, granted = await executor.look(
-        access(name, namespace, own_pods, own_secrets, known="pods" not in problems),
+        reached,
         ask_rights=_rights_open(name, lists[SECRET]),
         asked=principals_to_read(users, cluster.get("status") or {}),
         agents=around.watch is not None,
     )
     pod_by_id = {i: pod for pod in own_pods if (i := _node_id(name, pod)) is not None}
     specs = _specs(cluster, lists[CONFIG_MAP])
-    return ClusterSnapshot(
+    snapshot = ClusterSnapshot(
         cluster=cluster,
         spindle_image=around.image,
         entropy=os.urandom(_ENTROPY),
@@ -213,6 +216,7 @@ async def _snapshot(
         named=tuple(read.named),
         unknown=frozenset(problems),
     )
+    return snapshot, reached
 
 
 class _Reader:

@@ -142,6 +142,8 @@ CLUSTERS = [
     case("topics-pattern", {"spec.metrics.topics": ["orders", "or*"]}, "spec.metrics.topics[1]", "'or*' is not the name of a topic: write exact names"),
     case("topics-dots", {"spec.metrics.topics": [".."]}, "spec.metrics.topics[0]", "write exact names"),
     case("topics-too-many", {"spec.metrics.topics": [f"t{i}" for i in range(201)]}, "spec.metrics.topics", "must have at most 200 items"),
+    case("lag-asterisk-first", {"spec.metrics.consumerLag.groups": ["*a"]}, "spec.metrics.consumerLag.groups[0]", "write for example billing"),
+    case("lag-group-empty", {"spec.metrics.consumerLag.groups": [""]}, "spec.metrics.consumerLag.groups[0]", "write for example billing"),
     case("paused-text", {"spec.paused": "yes"}, "spec.paused", "must be of type boolean"),
 ]  # fmt: skip
 

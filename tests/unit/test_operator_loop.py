@@ -18,6 +18,7 @@ from spindle_operator import loop as loop_module
 from spindle_operator.act import CONFLICT, DONE, Result
 from spindle_operator.health import Health
 from spindle_operator.kinds import KAFKA_CLUSTER
+from spindle_operator.lag_exporter import LagExporter
 from spindle_operator.loop import FINALIZER, ClusterLoop, Loops, Setup, backoff, brief, sentence
 from spindle_operator.report import Events
 from spindle_shared import logs
@@ -523,3 +524,27 @@ async def test_the_second_look_of_a_pass_has_what_people_want_by_then() -> None:
     finally:
         await world.loops.close()
     assert versions[2] == "77"
+
+
+async def test_a_pass_tells_the_exporter_of_consumer_lag_what_it_saw(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[Any, ...]] = []
+    ended: list[str] = []
+
+    async def follow(_: LagExporter, *seen: Any) -> None:
+        told.append(seen)
+
+    async def close(exporter: LagExporter) -> None:
+        ended.append(exporter._cluster)
+
+    monkeypatch.setattr(LagExporter, "follow", follow)
+    monkeypatch.setattr(LagExporter, "close", close)
+    world.loops.seen("ns", "demo")
+    await world.until(lambda: told)
+    lag, access, view = told[0]
+    assert not lag.enabled
+    assert access == "no broker runs yet"
+    assert view.error == access
+    await world.loops.close()
+    assert ended == ["ns/demo"]

@@ -48,6 +48,11 @@ MAIN = "brokers of pool main"
         ({}, {"metrics": {"topics": ["a"]}}, {("metrics.topics", "all brokers", LIVE)}),
         ({"metrics": {"topics": ["a"]}}, {}, {("metrics.topics", "all brokers", RUNNING)}),
         ({"metrics": {"topics": ["a", "b"]}}, {"metrics": {"topics": ["b", "a"]}}, set()),
+        (
+            {},
+            {"metrics": {"consumerLag": {"enabled": True}}},
+            {("metrics.consumerLag", "the operator", RUNNING)},
+        ),
         ({}, {"version": "4.3.0"}, {("version", "all nodes", ROLL)}),
         (
             {"controllers": {"replicas": 1, "storage": {"size": "1Gi"}}},

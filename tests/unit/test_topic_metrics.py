@@ -74,6 +74,9 @@ def test_a_list_that_somebody_changed_is_restored() -> None:
         ({"topics": ["a\n"]}, "spec.metrics.topics", "not the name of a topic"),
         ({"topics": ["x" * 250]}, "spec.metrics.topics", "not the name of a topic"),
         ({"topics": [f"t{i}" for i in range(201)]}, "spec.metrics.topics", "201 names"),
+        ({"consumerLag": {"groups": ["*a"]}}, "spec.metrics.consumerLag.groups", "'*a'"),
+        ({"consumerLag": {"groups": [""]}}, "spec.metrics.consumerLag.groups", "''"),
+        ({"consumerLag": {"groups": ["g"] * 201}}, "spec.metrics.consumerLag.groups", "201 names"),
     ],
 )
 def test_a_wrong_name_is_refused_with_its_field(metrics: dict[str, Any], field: str, part: str) -> None:
@@ -88,7 +91,8 @@ def test_a_wrong_name_is_refused_with_its_field(metrics: dict[str, Any], field: 
 
 
 def test_right_names_are_accepted() -> None:
-    world = running(metrics={"topics": ["A.b_c-9", "x" * 249]})
+    lag = {"enabled": True, "groups": ["billing", "connect-*", "*", "a b"]}
+    world = running(metrics={"topics": ["A.b_c-9", "x" * 249], "consumerLag": lag})
     assert waiting(world) == []
     assert quickstart()["spec"].get("metrics") is None
 

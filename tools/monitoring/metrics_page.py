@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from spindle.api.metrics import MAX_TOPICS
 from spindle.metrics import table
+from spindle.metrics.consumer_lag import MAX_SERIES
 from spindle.metrics.table import SECTIONS, Metric
 
 _HEAD = "<!-- Generated from core/spindle/metrics/table.py by `make generate`. Change the table, not this file. -->\n\n"
@@ -55,7 +56,8 @@ def _series() -> str:
         f"A cluster of {_BROKERS:,} brokers with {_DISKS:,} disks, all of them in use, with agents, scrubbing and samples, has about {total:,} series of disks and "
         "brokers. An entry of `status.waiting` adds one. In Kafka's pods each version of a request that clients use adds one to a broker. "
         f"A topic of `spec.metrics.topics` adds at most {KAFKA_TOPIC} to each broker that leads a partition of it, and 1 to the operator: at most {MAX_TOPICS} topics, so "
-        f"{MAX_TOPICS * KAFKA_TOPIC:,} to a broker."
+        f"{MAX_TOPICS * KAFKA_TOPIC:,} to a broker. `spec.metrics.consumerLag` adds one to the operator for each partition of which a group committed an offset: at most "
+        f"{MAX_SERIES:,} for a KafkaCluster."
     )
     head = (
         f"| exported by | for each disk | for each broker | for {_BROKERS:,} brokers and {_DISKS:,} disks |"

@@ -65,6 +65,8 @@ def _of_metrics(old: Metrics, new: Metrics) -> list[PreviewChange]:
         changes.append(PreviewChange("metrics.enabled", "all nodes", ROLL))
     if set(old.topics) != set(new.topics):
         changes.append(PreviewChange("metrics.topics", "all brokers", LIVE if new.topics else RUNNING))
+    if old.consumer_lag != new.consumer_lag:
+        changes.append(PreviewChange("metrics.consumerLag", "the operator", RUNNING))
     return changes
 
 

@@ -182,6 +182,21 @@ TOPIC_BYTES: Final = _gauge(
     *CLUSTER,
     "topic",
 )
+CONSUMER_LAG: Final = _gauge(
+    "kafka_consumergroup_lag",
+    "Records between the offset that a consumer group committed and the end of the partition; only with `spec.metrics.consumerLag`. The name and labels are those of kafka_exporter. "
+    "Absent while the group's coordinator or the partition's leader does not answer, and while the committed offset is beyond the end.",
+    *CLUSTER,
+    "consumergroup",
+    "topic",
+    "partition",
+)
+LAG_GROUPS: Final = _gauge(
+    "spindle_consumer_lag_groups",
+    "Consumer groups of the last reading by outcome: `exported`; `left_out`, since there would be more than 10,000 series; `unread`, since the coordinator did not report the group's offsets.",
+    *CLUSTER,
+    "outcome",
+)
 
 # --- Brokers
 
@@ -389,6 +404,8 @@ OF_OPERATOR: Final = (
             REBALANCES,
             REBALANCED,
             TOPIC_BYTES,
+            CONSUMER_LAG,
+            LAG_GROUPS,
         ),
     ),
     MetricSection(
