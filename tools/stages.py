@@ -129,6 +129,13 @@ def _build_stages() -> tuple[Stage, ...]:
         Stage("health", "kstatus and Argo CD's Lua, built once", _ensure("ensure_health"), 20),
         Stage("build", "parts of the testbed, built once", _python("e2e.cluster", "build"), 40),
         Stage("cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40),
+        Stage("monitoring", "the Prometheus operator, built once", _ensure("ensure_monitoring"), 40),
+        Stage(
+            "prometheus",
+            "Prometheus with discovery of pods, built once",
+            _ensure("ensure_discovering_prometheus"),
+            40,
+        ),
     )
 
 
@@ -207,6 +214,8 @@ RUNS: dict[str, tuple[str | Beside, ...]] = {
         "many-lives",
         "build",
         "cert-manager",
+        "monitoring",
+        "prometheus",
         "kube-slow",
         "kafka-slow",
         "faults",

@@ -123,23 +123,65 @@ def ensure_cert_manager() -> Path:
 
     def make(folder: Path) -> None:
         _go_build("cert-manager", ".", folder / "cert-manager", source=source)
-        listed = ("go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
-        module = Path(run("cert-manager's CRDs", *listed, cwd=source).strip())
+        module = _go_module("github.com/cert-manager/cert-manager", source)
         shutil.copytree(module / "deploy" / "crds", folder / "crds")
 
     return artefact("cert-manager", "1", _digest(source), make)
 
 
+def ensure_monitoring() -> Path:
+    """Folder with ``prometheus-operator``, its ``prometheus-config-reloader``, ``kube-state-metrics``, and the operator's CRDs in ``crds``."""
+    source = PACKAGE / "go-monitoring"
+    operator = "github.com/prometheus-operator/prometheus-operator"
+    packages = {
+        "prometheus-operator": f"{operator}/cmd/operator",
+        "prometheus-config-reloader": f"{operator}/cmd/prometheus-config-reloader",
+        "kube-state-metrics": "k8s.io/kube-state-metrics/v2",
+    }
+
+    def make(folder: Path) -> None:
+        for program, package in packages.items():
+            _go_build(program, package, folder / program, source=source)
+        shutil.copytree(_go_module(operator, source) / "example/prometheus-operator-crd", folder / "crds")
+
+    return artefact("monitoring", "1", _digest(source), make)
+
+
+def ensure_discovering_prometheus() -> Path:
+    """Folder with a ``prometheus`` and ``promtool`` that know the service discovery of Kubernetes, which Debian's do not."""
+    source = PACKAGE / "go-prometheus"
+    package = "github.com/prometheus/prometheus"
+    flags = f"-X github.com/prometheus/common/version.Version={versions.PROMETHEUS}"
+    tags = "remove_all_sd,enable_kubernetes_sd"  # the other kinds of service discovery are most of its code
+
+    def make(folder: Path) -> None:
+        for program in ("prometheus", "promtool"):
+            what = f"{program} {versions.PROMETHEUS}"
+            _go_build(what, f"{package}/cmd/{program}", folder / program, flags, source, tags)
+
+    return artefact("discovering-prometheus", versions.PROMETHEUS, _digest(source), make)
+
+
 def ensure_prometheus() -> Path:
     """Folder with Debian's ``prometheus`` and ``promtool``."""
+    return _ensure_unpacked("prometheus", "prometheus") / "bin"
+
+
+def ensure_alertmanager() -> Path:
+    """Folder with Debian's Alertmanager and node_exporter: ``bin/prometheus-alertmanager``, ``bin/prometheus-node-exporter``, and the first one's templates in ``share``."""
+    return _ensure_unpacked("alertmanager", "prometheus-alertmanager", "prometheus-node-exporter")
+
+
+def _ensure_unpacked(name: str, *packages: str) -> Path:
+    """The folder ``usr`` of packages of Debian, unpacked."""
     if not which("apt-get"):
-        raise BuildError("Prometheus is unpacked from Debian's package, which needs apt-get")
-    return artefact("prometheus", "debian", hashlib.sha256(b"1").hexdigest(), _unpack_prometheus) / "usr/bin"
+        raise BuildError(f"{name} is unpacked from Debian's package, which needs apt-get")
 
+    def make(folder: Path) -> None:
+        say(f"unpacking Debian's {' and '.join(packages)}")
+        unpack(packages, folder)
 
-def _unpack_prometheus(folder: Path) -> None:
-    say("unpacking Debian's prometheus")
-    unpack(["prometheus"], folder)
+    return artefact(name, "debian", hashlib.sha256(b"1").hexdigest(), make) / "usr"
 
 
 def ensure_kafka_libs(version: str = versions.KAFKA) -> Path:
@@ -229,15 +271,23 @@ def _go_digest(folder: str | None = None) -> str:
     return digest.hexdigest()
 
 
-def _go_build(what: str, package: str, output: Path, flags: str = "", source: Path = _GO) -> None:
-    """Compile one program of the module at ``source``; ``flags`` are additional linker flags."""
+def _go_module(name: str, source: Path) -> Path:
+    """Folder of the files of a Go module that the module at ``source`` requires."""
+    return Path(run(name, "go", "list", "-m", "-f", "{{.Dir}}", name, cwd=source).strip())
+
+
+def _go_build(
+    what: str, package: str, output: Path, flags: str = "", source: Path = _GO, tags: str = ""
+) -> None:
+    """Compile one program of the module at ``source``; ``flags`` are additional linker flags, ``tags`` are build tags."""
     ensure_programs("go")
     env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false"}
     say(f"{what}: fetching Go modules")
-    listed = run(what, "go", "list", "-deps", package, cwd=source, env=env)
+    listed = run(what, "go", "list", "-tags", tags, "-deps", package, cwd=source, env=env)
     say(f"{what}: compiling (once; takes minutes on a slow machine)")
     progress = Progress(f"{what}: compiling packages", len(listed.splitlines()))
-    command = [*_DIES_WITH_US, "go", "build", "-v", "-ldflags", f"-s -w {flags}", "-o", str(output), package]
+    options = ("-v", "-tags", tags, "-ldflags", f"-s -w {flags}", "-o", str(output))
+    command = [*_DIES_WITH_US, "go", "build", *options, package]
     said: list[str] = []
     with subprocess.Popen(command, cwd=source, env=env, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr or ():

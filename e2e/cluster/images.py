@@ -18,10 +18,26 @@ from tempfile import TemporaryDirectory
 from typing import IO, Final
 
 from e2e.cluster import versions
-from e2e.cluster.build import artefact, ensure_jmx_exporter, ensure_kafka_libs, ensure_pause, locked, run
+from e2e.cluster.build import (
+    artefact,
+    ensure_alertmanager,
+    ensure_discovering_prometheus,
+    ensure_jmx_exporter,
+    ensure_kafka_libs,
+    ensure_monitoring,
+    ensure_pause,
+    locked,
+    run,
+)
 from e2e.cluster.console import say
 from e2e.cluster.debian import ensure_programs
-from e2e.cluster.layout import KAFKA_IMAGE, PAUSE_IMAGE, REBALANCE_IMAGE, SPINDLE_IMAGE
+from e2e.cluster.layout import (
+    KAFKA_IMAGE,
+    MONITORING_IMAGE,
+    PAUSE_IMAGE,
+    REBALANCE_IMAGE,
+    SPINDLE_IMAGE,
+)
 from e2e.cluster.paths import CHECKOUT, cache_dir, remove_orphans
 
 _RELEASE: Final = "bookworm"  # the Debian whose Python is 3.11
@@ -143,6 +159,25 @@ def ensure_rebalance_image() -> Image:
     folder = artefact("image-rebalance", "dev", key, make)
     forget_old("image-rebalance-dev-*", folder, keep=2)
     return Image(REBALANCE_IMAGE, folder)
+
+
+def ensure_monitoring_image() -> Image:
+    """The image of Prometheus, its config reloader, Alertmanager, node_exporter and kube-state-metrics. Built only on request."""
+    folders = {
+        "operator": ensure_monitoring(),
+        "prometheus": ensure_discovering_prometheus(),
+        "debian": ensure_alertmanager(),
+    }
+    dockerfile = _DOCKERFILES / "monitoring" / "Dockerfile"
+    names = " ".join(str(folder) for folder in folders.values())  # each has the digest of its inputs
+    key = _digest(dockerfile, text=f"{names} {_RELEASE}")
+
+    def make(folder: Path) -> None:
+        contexts = (f"--build-context={name}={path}" for name, path in folders.items())
+        base = f"--build-arg=BASE={_debian()}"
+        _build(MONITORING_IMAGE, dockerfile, dockerfile.parent, folder, base, *contexts)
+
+    return Image(MONITORING_IMAGE, artefact("image-monitoring", "1", key, make))
 
 
 def _debian() -> str:

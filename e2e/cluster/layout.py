@@ -22,6 +22,7 @@ KAFKA_IMAGE: Final = "docker.io/apache/kafka:{version}"
 SPINDLE_IMAGE: Final = "localhost/spindle:dev"
 SPINDLE_BEFORE_IMAGE: Final = "localhost/spindle:before"
 REBALANCE_IMAGE: Final = "localhost/spindle-rebalance:dev"
+MONITORING_IMAGE: Final = "localhost/spindle-testbed/monitoring:1"
 PAUSE_IMAGE: Final = "localhost/spindle-testbed/pause:1"
 
 MOST_NODES: Final = 50

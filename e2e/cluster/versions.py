@@ -11,5 +11,8 @@ KAFKA: Final = "4.3.1"
 KAFKA_BEFORE: Final = "4.2.1"  # tests of upgrades start from it; built only on request
 # Tests of upgrades of Spindle itself start from this commit: its chart and image are replaced by those of the checkout.
 SPINDLE_BEFORE: Final = "6ea5dc6fb3a7539c2dcde0caf5ad1b0155f6c9f0"
+PROMETHEUS: Final = (
+    "3.13.5"  # the one with service discovery of Kubernetes; in go-prometheus/go.mod as v0.313.5
+)
 SCALA: Final = "2.13"
 JMX_EXPORTER: Final = "1.0.1"

@@ -29,6 +29,16 @@ def install(target: Target) -> None:
     was_there = [each for each in programs if labs[each[0]].get(*each[1:]) is not None]
     if isinstance(target, Testbed):
         target.load_images()
+    upgrade(target)
+    if isinstance(target, Testbed):
+        # The tag stays the same, so pods of an earlier run would keep the image that they were created from.
+        for namespace, kind, name in was_there:
+            labs[namespace].kubectl("rollout", "restart", f"{kind}/{name}")
+            labs[namespace].kubectl("rollout", "status", f"{kind}/{name}", "--timeout=180s", timeout=200)
+
+
+def upgrade(target: Target, *values: str) -> None:
+    """Install or upgrade the chart with `VALUES` and further ones, and wait until its pods are ready."""
     command = (
         "upgrade",
         "--install",
@@ -40,16 +50,11 @@ def install(target: Target) -> None:
     )
     environment = {**os.environ, "KUBECONFIG": str(target.kubeconfig)}
     subprocess.run(
-        [str(ensure_helm()), *command, "--namespace", SYSTEM, *VALUES],
+        [str(ensure_helm()), *command, "--namespace", SYSTEM, *VALUES, *values],
         cwd=ROOT,
         env=environment,
         check=True,
     )
-    if isinstance(target, Testbed):
-        # The tag stays the same, so pods of an earlier run would keep the image that they were created from.
-        for namespace, kind, name in was_there:
-            labs[namespace].kubectl("rollout", "restart", f"{kind}/{name}")
-            labs[namespace].kubectl("rollout", "status", f"{kind}/{name}", "--timeout=180s", timeout=200)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Debian's Prometheus next to the testbed: it finds pods by their annotations and evaluates the chart's alerts."""
+"""A Prometheus that scenarios ask, and Debian's Prometheus next to the testbed: it finds pods by their annotations and evaluates the chart's alerts."""
 
 import json
 import subprocess
@@ -18,24 +18,61 @@ from e2e.cluster.testbed import Testbed
 from e2e.scenarios.lab import ROOT, SYSTEM, Lab, LabError
 
 _ADDRESS: Final = "127.0.0.1:9099"  # in the network of the control plane
-_ASK: Final = "import sys, urllib.request; sys.stdout.write(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
+_ASK: Final = """
+import sys, urllib.error, urllib.request
+try:
+    answer = urllib.request.urlopen(sys.argv[1], timeout=20)
+except urllib.error.HTTPError as error:
+    answer = error  # its body says what is wrong
+sys.stdout.write(answer.read().decode())
+"""
 _EVERY: Final = "2s"
+
+
+def fetch(testbed: Testbed, address: str, path: str, **parameters: str) -> Any:
+    """The parsed answer of an HTTP server to which pods have access.
+
+    Raises:
+        LabError: it does not answer, or not with JSON.
+    """
+    url = f"http://{address}{path}?{urllib.parse.urlencode(parameters)}"
+    command = testbed.inside(sys.executable, "-c", _ASK, url)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    try:
+        return json.loads(done.stdout)
+    except ValueError as error:
+        raise LabError(f"{url}: {done.stdout[-500:]}{done.stderr[-500:]}") from error
 
 
 @dataclass(frozen=True)
 class Prometheus:
-    """A running Prometheus."""
+    """A running Prometheus.
+
+    Attributes:
+        address: its host and port, in the network of the control plane.
+    """
 
     testbed: Testbed
+    address: str = _ADDRESS
+
+    def ask(self, what: str, **parameters: str) -> Any:
+        """The data of an answer of its API.
+
+        Raises:
+            LabError: it does not answer, or refuses the question; with its reason.
+        """
+        answer = fetch(self.testbed, self.address, f"/api/v1/{what}", **parameters)
+        if answer["status"] != "success":
+            raise LabError(f"{parameters}: {answer.get('error')}")
+        return answer["data"]
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The series of an instant query: ``metric`` has the labels, ``value`` the time and the value."""
-        url = f"http://{_ADDRESS}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-        command = self.testbed.inside(sys.executable, "-c", _ASK, url)
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        if done.returncode != 0:
-            return []  # it is not up yet
-        found: list[dict[str, Any]] = json.loads(done.stdout)["data"]["result"]
+        """The series of an instant query: ``metric`` has the labels, ``value`` the time and the value.
+
+        Raises:
+            LabError: it does not answer, or the query is wrong.
+        """
+        found: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
         return found
 
     def firing(self, alert: str, namespace: str = "") -> list[dict[str, str]]:

@@ -1,7 +1,6 @@
 """Alerts fire for real faults and resolve after the repair, in a real Prometheus; none fires while brokers restart for a change."""
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,44 +8,16 @@ import pytest
 
 from e2e.cluster.target import Target
 from e2e.cluster.testbed import Testbed
-from e2e.scenarios.disk_slot import slots
+from e2e.scenarios.alert_watch import Watch, a_disk_waits_for_its_replacement
 from e2e.scenarios.install import AGENTS
 from e2e.scenarios.lab import CLUSTER, SYSTEM, Lab, light, sample
 from e2e.scenarios.load import Topic, make_topic
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.prometheus import Prometheus, prometheus
-from e2e.scenarios.stand import until_well
+from e2e.scenarios.prometheus import prometheus
 
 pytestmark = pytest.mark.e2e
 
 _SHORT = "5s"
-
-
-@dataclass
-class Watch:
-    """Alerts of one cluster, with the times at which they fire and resolve."""
-
-    lab: Lab
-    prometheus: Prometheus
-
-    def fires(self, alert: str, since: float, *, everywhere: bool = False) -> list[dict[str, str]]:
-        """Wait until an alert fires; returns the labels of its instances."""
-        namespace = "" if everywhere else self.lab.namespace
-        found: list[dict[str, str]] = []
-
-        def firing() -> bool:
-            found[:] = self.prometheus.firing(alert, namespace)
-            return bool(found)
-
-        self.lab.until(f"{alert} fires", firing, 240)
-        print(f"{alert} fired {time.monotonic() - since:.0f} s after the fault")
-        return found
-
-    def resolves(self, alert: str, since: float, *, everywhere: bool = False) -> None:
-        """Wait until an alert does not fire any more."""
-        namespace = "" if everywhere else self.lab.namespace
-        self.lab.until(f"{alert} is resolved", lambda: not self.prometheus.firing(alert, namespace), 300)
-        print(f"{alert} resolved {time.monotonic() - since:.0f} s after the repair")
 
 
 @pytest.fixture
@@ -84,7 +55,7 @@ def test_a_disk_that_waits_for_its_replacement_fires_and_resolves(
     """In a cluster whose topics can spare the replicas of the disk: else it is not ready to be replaced."""
     _ready(lab)
     with prometheus(lab, testbed, tmp_path, _SHORT) as running:
-        _a_disk_waits_for_its_replacement(Watch(lab, running), machine)
+        a_disk_waits_for_its_replacement(Watch(lab, running), machine)
 
 
 def _held(watch: Watch, machine: Machine, pod: dict[str, Any], container: str, *alerts: str) -> list[Any]:
@@ -129,33 +100,6 @@ def _no_operator_runs(watch: Watch) -> None:
         repaired = time.monotonic()
         system.kubectl("scale", "deployment/spindle", "--replicas=2")
     watch.resolves("SpindleOperatorDown", repaired, everywhere=True)
-
-
-def _a_disk_waits_for_its_replacement(watch: Watch, machine: Machine) -> None:
-    slot = slots(watch.lab)[2, "disk0"]
-    observed = watch.lab.the("kafkabroker", slot.owner)["status"]["observed"]["disks"]
-    device = next(each["device"] for each in observed if each["name"] == slot.disk)
-    began = time.monotonic()
-    machine.disk("fail", slot.volume)
-
-    def named() -> bool:
-        found = watch.prometheus.firing("SpindleWaitingTooLong", watch.lab.namespace)
-        return any(
-            (each.get("disk"), each["reason"]) == (slot.disk, "ReplacementNeeded")
-            and each["broker"] == slot.owner
-            and each["node"] == slot.node()
-            and each["rack"]
-            # The device of a dead disk may not be reported any more; Prometheus leaves empty labels out.
-            and each.get("device", device) == device
-            for each in found
-        )
-
-    watch.lab.until("the alert names the disk", named, 400)
-    print(f"SpindleWaitingTooLong fired {time.monotonic() - began:.0f} s after the fault")
-    repaired = time.monotonic()
-    machine.new_disk(slot.volume, keep=True)
-    until_well(watch.lab)
-    watch.resolves("SpindleWaitingTooLong", repaired)
 
 
 def test_a_planned_roll_fires_nothing(lab: Lab, testbed: Testbed, tmp_path: Path) -> None:
