@@ -9,6 +9,7 @@ from spindle.api import names
 from spindle.manifests import backup as parts
 from spindle.manifests.backup import Backup
 from spindle_cli import objects
+from spindle_cli.copied import command
 from spindle_cli.kube import Json, KubeError
 from spindle_cli.objects import Objects
 
@@ -83,7 +84,10 @@ def restore(into: Objects, kept: Backup) -> list[str]:
         if kind in (objects.CLUSTER, objects.USER):
             owners[kind.name, name] = into.get(kind, name)
     _apply(into, secrets, owners)
-    return [*told, f"KafkaCluster {kept.cluster} was applied; follow it with: spindle wait {kept.cluster}"]
+    return [
+        *told,
+        f"KafkaCluster {kept.cluster} was applied; follow it with: {command(f'spindle wait {kept.cluster}')}",
+    ]
 
 
 def _apply(into: Objects, those: Iterable[Any], owners: dict[tuple[str, str], Json]) -> None:

@@ -1,15 +1,18 @@
 """The commands ``spindle backup`` and ``spindle restore``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from spindle_cli import backup as work
+from spindle_cli.copied import in_namespace
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.objects import Objects
 from spindle_cli.screen import say, tell
 from spindle_cli.terminal import Namespace, sentences
+
+_RETAIN: Final = """'{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'"""
 
 
 def backup(
@@ -30,8 +33,8 @@ def backup(
         typer.echo(text, nl=False)
         for volume in not_retained:
             say(
-                f"spindle: volume {volume} is deleted with its claim, and a backup cannot bring it back. To retain it: kubectl patch pv "
-                f"""{volume} -p '{{"spec":{{"persistentVolumeReclaimPolicy":"Retain"}}}}'""",
+                f"spindle: volume {volume} is deleted with its claim, and a backup cannot bring it back. To retain it: "
+                + in_namespace(f"kubectl patch pv {volume} -p {_RETAIN}", None),
                 err=True,
             )
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.api.printable import printable
+from spindle_cli.copied import command
 from spindle_cli.kafka_client import ENV_BOOTSTRAP, ENV_CREDENTIALS
 from spindle_cli.kube import Json, Kube, KubeError
 
@@ -90,7 +91,9 @@ def image_of(kube: Kube, cluster: str) -> str:
         for container in pod["spec"].get("initContainers") or ():
             if container["name"] in (names.CONTAINER_INSPECT, names.CONTAINER_PREFLIGHT):
                 return str(container["image"])
-    raise KubeError(f"cluster {cluster} has no pods yet; wait for it (spindle wait {cluster}) or set --image")
+    raise KubeError(
+        f"cluster {cluster} has no pods yet; wait for it ({command(f'spindle wait {cluster}')}) or set --image"
+    )
 
 
 def run(
@@ -103,7 +106,9 @@ def run(
     """
     status = kube.cluster(cluster).status
     if status is None or not status.bootstrap:
-        raise KubeError(f"cluster {cluster} has no address yet; wait for it: spindle wait {cluster}")
+        raise KubeError(
+            f"cluster {cluster} has no address yet; wait for it: {command(f'spindle wait {cluster}')}"
+        )
     _sweep(kube)
     name = f"{cluster}-client-{secrets.token_hex(3)}"
     kube.create_pod(

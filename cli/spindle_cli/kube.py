@@ -18,6 +18,7 @@ from spindle_cli.libraries import kubernetes, urllib3
 
 FIELD_MANAGER: Final = "spindle-cli"
 _PAGE: Final = 100  # objects of one answer
+_PART: Final = 64 << 10  # bytes of a body that is read in parts
 _TIMEOUT: Final = (5, 30)  # seconds to connect, to answer
 _OWNER: Final = re.compile(r'conflict with "([^"]+)"')
 PLURALS: Final = {
@@ -295,6 +296,21 @@ class Kube:
             return bytes(answer.data)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubeError(f"the connection broke while Kubernetes sent {what}: {error}") from error
+
+    def end_of(self, what: str, answer: Any, most: int) -> bytes:
+        """The last bytes of an answer that may be of any size; a line of which a part would be missing is left out, unless it is the only one."""
+        kept = bytearray()
+        try:
+            for part in answer.stream(_PART):
+                kept += part
+                if len(kept) > 2 * most:
+                    del kept[: len(kept) - most - 1]
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise KubeError(f"the connection broke while Kubernetes sent {what}: {error}") from error
+        if len(kept) <= most:
+            return bytes(kept)
+        # One byte more than the limit tells whether it begins with a whole line.
+        return bytes(kept[len(kept) - most - 1 :]).partition(b"\n")[2] or bytes(kept[-most:])
 
     def ask(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the client with a timeout; its exceptions become KubeError with a message that names the object."""

@@ -1,13 +1,15 @@
 """The command ``spindle``; also ``kubectl spindle`` when it is linked as ``kubectl-spindle``."""
 
+import errno
 import os
 import shlex
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -43,6 +45,8 @@ from spindle_cli.output import Output, OutputOption, structured
 from spindle_cli.screen import on_one_line, say, tell
 from spindle_cli.support.command import report
 from spindle_cli.terminal import Namespace, OfCluster, console, pause, sentences
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -283,7 +287,35 @@ def main() -> None:
     except Exception as error:
         if isinstance(error.__context__, KeyboardInterrupt):  # Ctrl-C while a library was imported
             sys.exit(INTERRUPTED)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _not_written(error)
         raise
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """Write what is left: at the interpreter's own end an error is a traceback, and the exit code says nothing of what is missing."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # a pager or head that was closed
+        _forget_output()
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _not_written(error)
+
+
+def _not_written(error: OSError) -> NoReturn:
+    _forget_output()
+    say(f"spindle: the output cannot be written: {error.strerror}", err=True)
+    sys.exit(1)
+
+
+def _forget_output() -> None:
+    """Have nothing left to write."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complete() -> None:

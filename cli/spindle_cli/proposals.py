@@ -60,7 +60,7 @@ def page(each: KafkaRebalance, most: int) -> RenderableType:
         if len(dropped) > _DROPS_SHOWN:
             parts.append(
                 Text(
-                    f"  and {len(dropped) - _DROPS_SHOWN} more: kubectl get skr {each.metadata.name} -o yaml"
+                    f"  and {len(dropped) - _DROPS_SHOWN} more: {command(f'kubectl get skr {each.metadata.name} -o yaml')}"
                 )
             )
     if phase_of(each) == "Proposed":
@@ -181,7 +181,7 @@ def stop(kube: Kube, name: str) -> str:
 def _still_open(each: KafkaRebalance) -> None:
     if is_over(each):
         raise KubeError(
-            f"{each.metadata.name} has ended ({phase_of(each)}). To create a new one: spindle rebalance run"
+            f"{each.metadata.name} has ended ({phase_of(each)}). To create a new one: {command('spindle rebalance run')}"
         )
 
 

@@ -7,6 +7,7 @@ import zlib
 from typing import Final
 
 from spindle.api import names
+from spindle_cli.copied import command
 from spindle_cli.kube import Kube, KubeError, NotFoundError
 
 _MOST: Final = 64 * 1024 * 1024  # bytes of a page: a ConfigMap of 1 MB could unpack to far more
@@ -29,7 +30,7 @@ def fetch(kube: Kube, cluster: str) -> str:
     packed = (found.get("binaryData") or {}).get(names.REPORT_KEY)
     if not packed:
         raise KubeError(
-            f"ConfigMap {name} has no key {names.REPORT_KEY}. To resolve: start a new run (spindle rebalance run)"
+            f"ConfigMap {name} has no key {names.REPORT_KEY}. To resolve: start a new run: {command(f'spindle rebalance run -c {cluster}')}"
         )
     try:
         unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)

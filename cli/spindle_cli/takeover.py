@@ -11,6 +11,7 @@ from spindle.model.waiting import counted
 from spindle.takeover import manifests, strimzi
 from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
 from spindle_cli import objects
+from spindle_cli.copied import in_namespace
 from spindle_cli.kube import Json, Kube, KubeError
 from spindle_cli.libraries import kubernetes
 from spindle_cli.objects import Kind, Objects
@@ -90,7 +91,7 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
     plan = kept.plan
     if found.find(objects.CLUSTER, name) is not None:
         raise KubeError(
-            f"KafkaCluster {name} exists already: the cluster was taken over. See: spindle status {name}"
+            f"KafkaCluster {name} exists already: the cluster was taken over. See: {in_namespace(f'spindle status {name}', plan.namespace)}"
         )
     _pause(found, plan, say)
     for volume in kept.policies:
@@ -105,7 +106,9 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
     for claim in manifests.identified_claims(plan, directories):
         found.apply(claim)
     found.apply(plan.manifest)
-    say(f"KafkaCluster {name} was applied; follow it with: spindle wait {name} -n {plan.namespace}")
+    say(
+        f"KafkaCluster {name} was applied; follow it with: {in_namespace(f'spindle wait {name}', plan.namespace)}"
+    )
 
 
 def undo(found: Objects, name: str, image: str, say: Say) -> None:
@@ -218,7 +221,7 @@ def _lay_out(
         way = (
             ""
             if undone
-            else f"\nTo resolve: correct this and run the command again, or return the cluster to Strimzi with: spindle takeover undo {plan.name}"
+            else f"\nTo resolve: correct this and run the command again, or return the cluster to Strimzi with: {in_namespace(f'spindle takeover undo {plan.name}', plan.namespace)}"
         )
         raise KubeError(
             "the volumes of these nodes do not have the expected content and were not changed.\n"

@@ -139,13 +139,17 @@ class Certificates:
         """Write the Secret of a user with a password; generates the password unless there is one.
 
         Raises:
-            RuntimeError: as for `issue`.
+            RuntimeError: as for `issue`; or the password in the Secret is not UTF-8.
         """
         stored, also = await self._trusted(action.trusted)
         name = str(action.metadata["name"])
         # A password that somebody else wrote there is not used.
         found = await self._stored(name, str(action.seen["uid"])) if action.seen is not None else {}
         kept = found.get("password", b"")
+        if not _is_text(kept):
+            raise RuntimeError(
+                f"the password in Secret {name} is not UTF-8, and Kafka takes no other; to replace it: spindle user password {action.user} --new"
+            )
         password = kept or secrets.token_urlsafe(32).encode()
         login = (
             "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -210,6 +214,14 @@ def _dated(action: IssueCertificate | KeepPassword | CertifyAgents) -> dict[str,
 
 def _encoded(value: bytes) -> str:
     return base64.b64encode(value).decode()
+
+
+def _is_text(password: bytes) -> bool:
+    try:
+        password.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _quoted(password: str) -> str:

@@ -2,11 +2,13 @@
 
 import asyncio
 import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from importlib import resources
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
@@ -22,6 +24,7 @@ _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascri
 _TOGETHER_S: Final = 0.1  # changes of this time are sent together
 _ALIVE_S: Final = 10.0  # between two comments, by which a browser that is gone is noticed
 
+T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -65,8 +68,10 @@ class MapServer:
         """Exchange the token for the cookie; the address that the browser keeps has no token."""
         if "token" not in request.query:
             return self._page("index.html")
-        self._access.spend()
         answer = web.Response(status=303, headers={"Location": "/"})
+        if request.method == "HEAD":  # of a program that looks at links, not of a browser that opens one
+            return answer
+        self._access.spend()
         answer.set_cookie(
             self._access.cookie, self._access.session, httponly=True, samesite="Strict", path="/"
         )
@@ -107,7 +112,7 @@ class MapServer:
         """The details of one disk, read now: the broker and its events."""
         name, disk = request.query.get("broker", ""), request.query.get("disk", "")
         try:
-            detail = await asyncio.to_thread(self._read_disk, name, disk)
+            detail = await _apart(lambda: self._read_disk(name, disk))
         except NotFoundError as error:
             return web.json_response({"error": str(error)}, status=404)
         except KubeError as error:
@@ -124,6 +129,28 @@ class MapServer:
             events, untold = [], str(error)
         detail = disk_detail(broker, disk, events)
         return None if detail is None else {**detail, "eventsError": untold, "read": stamp(time.time())}
+
+
+async def _apart(call: Callable[[], T]) -> T:
+    """Run a call in a thread that the program does not wait for when it ends: the event loop waits for its own threads, and Kubernetes may take half a minute."""
+    loop, answer = asyncio.get_running_loop(), asyncio.Future[T]()
+
+    def settle(settled: Callable[[], Any]) -> None:
+        if not answer.done():  # the browser may be gone by now
+            settled()
+
+    def run() -> None:
+        try:
+            found = call()
+        except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
+            settled: Callable[[], Any] = partial(answer.set_exception, error)
+        else:
+            settled = partial(answer.set_result, found)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, settled)
+
+    threading.Thread(target=run, name="disk", daemon=True).start()
+    return await answer
 
 
 def _asked(request: web.Request, access: Access) -> Asked:

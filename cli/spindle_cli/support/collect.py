@@ -170,11 +170,11 @@ class Bundle:
                 container=container,
                 previous=previous,
                 tail_lines=self.limits.lines,
-                limit_bytes=_LONGEST,
                 timestamps=True,
                 _preload_content=False,
             )
-            yield f"{path}.log", self.kube.body(what, answer).decode(errors="replace")
+            # The API server's limitBytes would drop the newest lines of the last ones.
+            yield f"{path}.log", self.kube.end_of(what, answer, _LONGEST).decode(errors="replace")
         except KubeError as error:
             self.problems.append(str(error))
 
