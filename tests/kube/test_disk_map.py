@@ -410,3 +410,59 @@ def test_the_map_has_the_rights_of_its_user(
 def test_a_user_without_rights_is_told_so(reader: Path, brokers: list[dict[str, Any]]) -> None:
     with pytest.raises(AssertionError, match="forbidden"), spindle_ui(reader, "demo", "-n", "default"):
         pass
+
+
+def test_the_key_tab_leads_to_a_disk_whatever_is_hidden(tab: Tab) -> None:
+    shown = """document.querySelectorAll('.card:not([hidden]) .cell[tabindex="0"]').length"""
+    tab.evaluate(f"{cell(0, 1)}.focus()")
+    find = "(value => { const find = document.getElementById('find'); find.value = value; find.dispatchEvent(new Event('input')); })"
+    tab.evaluate(f"{find}('node-b02')")
+    assert tab.evaluate(f"{cell(0, 0)}.closest('.card').hidden") is True
+    assert tab.evaluate(shown) == 1
+    tab.evaluate(f"{find}('no such node')")
+    assert tab.evaluate(shown) == 0
+    tab.evaluate(f"{find}('')")
+    assert tab.evaluate(shown) == 1
+
+
+@pytest.mark.slow
+def test_lists_keep_the_focus_and_their_times(tab: Tab, resources: Resources) -> None:
+    entry = map_samples.waiting(
+        "RestartBroker", "demo-broker-1", "WouldBeUnderMinIsr", "It waits.", "broker 2"
+    )
+    report(resources, map_samples.cluster("demo", 6, DISKS, waiting=[entry]))
+    button = "document.querySelector('#waiting button')"
+    tab.wait(button)
+    tab.evaluate(f"{button}.focus()")
+    label = focused(tab)
+    assert "demo-broker-1" in label
+    changed = {**entry, "message": "It still waits."}
+    report(resources, map_samples.cluster("demo", 6, DISKS, waiting=[changed]))
+    tab.wait("document.getElementById('waiting').innerText.includes('still')")
+    assert focused(tab) == label
+
+    # Half a minute later, without a change in Kubernetes.
+    time = "document.querySelector('#waiting time')"
+    before = tab.evaluate(f"{time}.textContent")
+    tab.evaluate("{ const now = Date.now; Date.now = () => now() + 86400000 * 3; }")
+    after = tab.wait(f"{time}.textContent !== {json.dumps(before)} && {time}.textContent", 30)
+    assert after.endswith(" d")
+    assert focused(tab) == label
+    assert tab.complaints() == []
+
+
+def test_nothing_is_left_of_a_cluster_that_is_gone(
+    tab: Tab, resources: Resources, api_client: client.ApiClient
+) -> None:
+    entry = map_samples.waiting(
+        "RestartBroker", "demo-broker-1", "WouldBeUnderMinIsr", "It waits.", "broker 2"
+    )
+    report(resources, map_samples.cluster("demo", 6, DISKS, waiting=[entry]))
+    tab.wait("document.querySelector('#waiting .way-out')")
+    objects: Any = client.CustomObjectsApi(api_client)
+    objects.delete_namespaced_custom_object(
+        "spindle.dev", "v1alpha1", resources.namespace, "kafkaclusters", "demo"
+    )
+    tab.wait("document.getElementById('phase').textContent === 'The KafkaCluster does not exist.'")
+    for part in ("waiting", "conditions"):
+        assert tab.evaluate(f"document.getElementById('{part}').children.length") == 0

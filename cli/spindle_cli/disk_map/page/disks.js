@@ -34,7 +34,7 @@ export class DiskMap {
       }
     }
     for (const [rack, rows] of [...fresh].sort(([one], [other]) => compare(one, other))) this.#insert(rack, rows);
-    if (!this.current?.isConnected) this.#stopAt(this.root.querySelector(".cell"));
+    this.#keepStop();
     this.#count();
   }
 
@@ -42,7 +42,15 @@ export class DiskMap {
   show(test) {
     this.filter = test;
     for (const entry of this.rows.values()) entry.row.hidden = !test(entry.card);
+    this.#keepStop();
     this.#count();
+  }
+
+  /** Bring the times in the descriptions of disks up to date. */
+  renew() {
+    for (const { card, cells } of this.rows.values()) {
+      for (const disk of card.disks) if (disk.next) draw(cells.get(disk.name), card, disk);
+    }
   }
 
   cards() {
@@ -162,6 +170,11 @@ export class DiskMap {
   #openCell(cell) {
     this.#focus(cell);
     this.open(cell.closest(".card").dataset.broker, cell.dataset.disk, cell);
+  }
+
+  /** Have a tab stop where the user can get to: the cell that had it may be gone or hidden. */
+  #keepStop() {
+    if (!this.current?.isConnected || this.current.parentElement.hidden) this.#stopAt(this.root.querySelector(".card:not([hidden]) .cell"));
   }
 
   #stopAt(cell) {

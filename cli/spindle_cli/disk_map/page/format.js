@@ -46,6 +46,33 @@ export function until(at) {
   return seconds < 1 ? "now" : `in ${span(seconds)}`;
 }
 
+/** An element with a time relative to now, which `renew` keeps right: `text` is `ago` or `until`. */
+export function relative(text, at) {
+  const made = el("time", { datetime: at }, text(at));
+  made.renew = () => {
+    const now = text(at);
+    if (made.textContent !== now) made.textContent = now;
+  };
+  return made;
+}
+
+/** Bring the relative times below an element up to date. */
+export function renew(root) {
+  for (const each of root.querySelectorAll("time")) each.renew?.();
+}
+
+/** Nodes and texts with a comma between them. */
+export function joined(parts) {
+  return parts.flatMap((each, index) => (index ? [", ", each] : [each])).flat();
+}
+
+/** Replace the children of a list; the element that has the focus keeps it if there is still one with its label. */
+export function replaced(list, ...children) {
+  const focus = list.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  list.replaceChildren(...children);
+  if (focus) list.querySelector(`[aria-label="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
+}
+
 /** A moment in the reader's time zone. */
 export function clock(at) {
   const date = new Date(at);

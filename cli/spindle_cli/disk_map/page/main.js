@@ -2,7 +2,7 @@
 
 import { Detail } from "./detail.js";
 import { DiskMap } from "./disks.js";
-import { counted, el } from "./format.js";
+import { counted, el, renew } from "./format.js";
 import * as side from "./side.js";
 import { LEGEND, needsAttention } from "./states.js";
 
@@ -37,6 +37,7 @@ function receive(event) {
 function head(found) {
   if (!found) {
     get("phase").textContent = "The KafkaCluster does not exist.";
+    for (const list of ["waiting", "conditions"]) get(list).replaceChildren(); // they were of the one that is gone
     return;
   }
   document.title = `${found.name}: Spindle map`;
@@ -92,6 +93,11 @@ get("legend").append(
   ...LEGEND.map(([kind, sign, text]) => el("li", {}, el("span", { class: `cell sample ${kind}`, "aria-hidden": "true" }, sign), text)),
   el("li", {}, el("span", { class: "cell sample active marked", "aria-hidden": "true" }), "the line: usage in 7 days at the present growth"),
 );
+
+setInterval(() => {
+  for (const list of ["waiting", "moves", "proposals"]) renew(get(list));
+  map.renew();
+}, 10_000);
 
 const live = new EventSource("live");
 live.addEventListener("message", receive);

@@ -1,21 +1,21 @@
 // The lists beside the map: what the cluster waits for, conditions, moves, proposals.
 
-import { ago, counted, el, size, span, until } from "./format.js";
+import { ago, counted, el, joined, relative, replaced, size, span, until } from "./format.js";
 
 export function waiting(list, entries) {
-  list.replaceChildren(
+  replaced(list,
     ...orNone(entries, "The cluster waits for nothing.", (each) =>
       el("li", {},
-        el("h3", {}, `${each.action} ${each.object}`.trim(), " ", el("code", {}, each.reason), each.since ? ` for ${ago(each.since)}` : ""),
+        el("h3", {}, `${each.action} ${each.object}`.trim(), " ", el("code", {}, each.reason), ...(each.since ? [" for ", relative(ago, each.since)] : [])),
         el("p", {}, each.message),
         each.unblockedBy ? el("p", { class: "way-out" }, el("b", {}, "To resolve: "), each.unblockedBy) : null,
-        copyable(`spindle explain ${each.reason}`),
+        copyable(`spindle explain ${each.reason}`, `spindle explain ${each.reason}, of ${each.object}`),
       )),
   );
 }
 
 export function conditions(list, entries) {
-  list.replaceChildren(
+  replaced(list,
     ...orNone(entries, "All conditions are healthy.", (each) =>
       el("li", {}, el("h3", {}, `${each.type}=${each.status} `, el("code", {}, each.reason)), el("p", {}, each.message))),
   );
@@ -23,12 +23,12 @@ export function conditions(list, entries) {
 
 export function moves(list, found) {
   const shown = found.shown.slice(0, 100);
-  list.replaceChildren(
+  replaced(list,
     ...orNone(shown, "No replica is being moved.", (each) =>
       el("li", {},
         el("h3", {}, each.replica, " ", el("span", { class: "soft" }, each.state)),
         el("p", {}, `${each.from || "a new replica"} → ${each.to}`, each.message ? ` (${each.message})` : ""),
-        el("p", { class: "figures" }, progress(each)),
+        el("p", { class: "figures" }, ...progress(each)),
         each.bytes && each.copied !== null ? el("progress", { max: each.bytes, value: each.copied, "aria-label": `Progress of ${each.replica}` }) : null,
       )),
     found.total > shown.length ? el("li", { class: "soft" }, `and ${counted(found.total - shown.length, "more move")}`) : "",
@@ -39,17 +39,17 @@ function progress(each) {
   const parts = [];
   if (each.bytes !== null) parts.push(each.copied === null ? size(each.bytes) : `${size(each.copied)} of ${size(each.bytes)}`);
   if (each.rate !== null) parts.push(`${size(each.rate)}/s`);
-  if (each.eta) parts.push(`done ${until(each.eta)}`);
-  return parts.join(", ");
+  if (each.eta) parts.push(["done ", relative(until, each.eta)]);
+  return joined(parts);
 }
 
 export function proposals(list, entries) {
-  list.replaceChildren(
+  replaced(list,
     ...orNone(entries, "There is no proposal.", (each) =>
       el("li", {},
         el("h3", {}, each.name, " ", el("span", { class: "soft" }, each.phase)),
         each.message ? el("p", {}, each.message) : null,
-        el("p", { class: "figures" }, cost(each)),
+        el("p", { class: "figures" }, ...cost(each)),
         each.gain.length ? el("ul", { class: "gain", "aria-label": "Gain" }, ...each.gain.map(gain)) : null,
         each.phase === "Proposed" ? copyable(each.approve) : null,
       )),
@@ -60,9 +60,9 @@ function cost(each) {
   const parts = [counted(each.moves, "move"), size(each.bytes)];
   if (each.minutes !== null) parts.push(`about ${span(60 * each.minutes)}`);
   if (each.progress) parts.push(`${each.progress} done`);
-  if (each.eta && !each.over) parts.push(`done ${until(each.eta)}`);
-  if (each.phase === "Proposed") parts.push(`expires ${until(each.expires)}`);
-  return parts.join(", ");
+  if (each.eta && !each.over) parts.push(["done ", relative(until, each.eta)]);
+  if (each.phase === "Proposed") parts.push(["expires ", relative(until, each.expires)]);
+  return joined(parts);
 }
 
 function gain(each) {
