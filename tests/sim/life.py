@@ -371,6 +371,10 @@ class World:
             for fs in [*held, *self.pulled]
         )
 
+    def is_pulled(self, fs: FileSystem | None) -> bool:
+        """Whether a person has taken it out of its machine; a process may still hold it open."""
+        return any(each is fs for each in self.pulled)
+
     def was_pulled(self, directory: str) -> bool:
         """Whether the disk with that directory id is in no machine."""
         return any((fs.meta or {}).get("directory.id") == directory for fs in self.pulled)

@@ -739,7 +739,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             QuorumStatic DynamicConfigNotReverted Soaking ReplicasOnBroker EligibleLeaderReplicas BrokerStillRegistered ReplicasMoving MovedToOtherDisk MoveObsolete
             MoveFailed MoveBackOff MoveCancelled TargetLost ThrottlesReverting PodsTerminating IntraBrokerMovesInProgress LoadingLogs RolloutInProgress
             QuorumChanging ControllersJoining DiskInspectionPending VolumeExpansionInProgress WaitingForBrokers VolumeNotBound ReplicaReturning
-            UnderReplicated CatchUpInProgress JournalFull ReplicasOnDisk EvictionDeferred QuorumUnknown NoQuorumLeader
+            UnderReplicated LastReplicaServed CatchUpInProgress JournalFull ReplicasOnDisk EvictionDeferred QuorumUnknown NoQuorumLeader
             MinIsrUnknown ElrUnknown SettingsUnknown WouldLoseQuorum CorrelatedDiskStalls HangUnconfirmed DiskStillServes CorrelatedDiskFailures CannotRead JobUnreadable NodesUnknown
             UsersUnknown UserCertificatesValidForServers ProposalsUnknown AgentCertificatesUnknown ZoneWithoutBrokers SingleZone UnevenSpread CordonNotSupported EvenControllerCount AddressPending
             RetentionReduced ProducersThrottled ProducersBlocked MovesBlocked EmptyReplicaMayLead TargetUnavailable TargetUnusable TargetDiskFilling Executing

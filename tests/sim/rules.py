@@ -200,7 +200,7 @@ class Judge:
     def _alone(self, run: Any, broker: int, how: str) -> None:
         """The only in-sync replica of a partition that is being served is not stopped."""
         for p in self.world.truth("partitions"):
-            if p["isr"] != [broker] or p["leader"] != broker or p["rf"] < 2:
+            if p["isr"] != [broker] or p["leader"] != broker:
                 continue
             held = next(
                 (
@@ -210,9 +210,22 @@ class Judge:
                 ),
                 None,
             )
-            if held is not None and held.state == "slow" and p["min_isr"] < 2:
+            if (
+                held is not None
+                and held.state == "well"
+                and self.world.is_pulled(held)
+                and not self._accepted(broker)
+            ):
+                text = f"{how} of broker {broker}, which serves the only in-sync replica of {p['topic'][:20]}-{p['partition']} from a disk that is not mounted any more"
+                self.breaks("b", text)
+            if held is not None and held.state == "slow" and p["min_isr"] < 2 and p["rf"] > 1:
                 text = f"{how} of broker {broker}, the only in-sync replica of {p['topic'][:20]}-{p['partition']}, whose disk is slow and answers"
                 self.breaks("b", text)
+
+    def _accepted(self, broker: int) -> bool:
+        """Whether a user accepted the loss of a disk of this broker."""
+        record = self.world.api.get("KafkaBroker", f"{SAMPLE}-broker-{broker}") or {}
+        return bool((record.get("spec") or {}).get("acceptDataLoss"))
 
     def _stalled_together(self, run: Any, broker: int, how: str) -> None:
         """No broker is stopped for a disk that started to hang at the same time as a disk of another machine."""

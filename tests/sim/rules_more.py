@@ -175,7 +175,7 @@ class MoreRules:
         ]
         if (
             how == "deletion"
-            and len(hung) < len(modes)
+            and self._could_start(run, hung)
             and hung
             and all(modes.get(name) == "Active" for name in hung)
         ):
@@ -183,6 +183,14 @@ class MoreRules:
                 15,
                 f"broker {broker} is stopped for {', '.join(hung)}, but its record says that it starts with it",
             )
+
+    def _could_start(self, run: Any, hung: list[str]) -> bool:
+        """Whether the broker has another disk to start with: one that answers and was not pulled out under it."""
+        return any(
+            fs is not None and fs.state not in ("hung", "dead") and not self._world.is_pulled(fs)
+            for path, fs in run.files.disks.items()
+            if path.rsplit("/", 1)[-1] not in hung
+        )
 
     # -- 14 and 16: owners of written objects, and declarations about nodes
 

@@ -10,6 +10,7 @@ from spindle.disks.correlated_failures import SHARED_FOR_SECONDS
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.evacuation.fence import may_fence, stalls_alone
 from spindle.evacuation.hang import HangEvidence, confirms, ends, later, moved, parse, render
+from spindle.evacuation.served_alone import no_stop
 from spindle.model import disk_facts, objects
 from spindle.model.actions import Delete, Patch
 from spindle.model.broker_records import BrokerRecords
@@ -162,7 +163,8 @@ def _refusal(
     if alone is not None:
         return alone
     before = meant(inventory.journal, inventory.state.kafka.partition_index.by_key)
-    return may_fence(inventory.replica_index, broker, [slot.path for slot in hung], away, before)
+    refusal = may_fence(inventory.replica_index, broker, [slot.path for slot in hung], away, before)
+    return refusal or no_stop(inventory, broker)
 
 
 def _waiting_for(inventory: DiskInventory, broker: int) -> frozenset[int]:

@@ -105,6 +105,12 @@ SECTIONS = (
                 "page",
             ),
             Reason(
+                "LastReplicaServed",
+                "a broker serves the only in-sync replica of partitions from a disk that it could not open again after a restart, because the disk was pulled out or swapped under it, or has failed. The broker is not stopped",
+                "let the replicas move to other disks, put the original disk back, or accept its loss",
+                "page",
+            ),
+            Reason(
                 "AnotherBrokerDown",
                 "a broker with a hung disk has to be stopped, but another broker is down",
                 "bring the other broker back",

@@ -29,6 +29,7 @@ from spindle.evacuation.leadership_moves import still_leads
 from spindle.evacuation.node_loss import reconcile_node_loss
 from spindle.evacuation.requests import reconcile_evacuation, still_cordoned
 from spindle.evacuation.restore_rack_spread import reconcile_rack_spread
+from spindle.evacuation.served_alone import hold_restarts
 from spindle.listeners.services import reconcile_services
 from spindle.model.actions import Action, ElectUnclean, Reassign
 from spindle.model.broker_records import BrokerRecords
@@ -141,7 +142,11 @@ def limit_evictions(
     restart_next = frozenset(entry.broker for entry in healing.shrinks if not entry.reason)
     return EvictionLimits(
         held=still_cordoned(inventory) | held_brokers | still_leads(inventory, builder, healing.leads),
-        refused={**restore_pending(next_journal, partitions, wanted), **held_controllers},
+        refused={
+            **restore_pending(next_journal, partitions, wanted),
+            **hold_restarts(inventory, wanted),
+            **held_controllers,
+        },
         given=drained | restart_next,
         before=meant(next_journal, partitions),
     )

@@ -106,6 +106,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "ImagePullFailed",
             "InspectionFailed",
             "KafkaCrashed",
+            "LastReplicaServed",
             "NoQuorumLeader",
             "NodeNotReady",
             "NodeUnreachable",
