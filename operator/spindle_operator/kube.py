@@ -180,8 +180,8 @@ class Kube:
 
     async def watch(
         self, kind: Kind, namespace: str | None, selector: str | None, version: str, *, whole: bool
-    ) -> AsyncGenerator[tuple[Json | None, int], None]:
-        """What changes after a resourceVersion: each event with its size in bytes. First comes None: the server accepted the watch.
+    ) -> AsyncGenerator[Json | None, None]:
+        """What changes after a resourceVersion: each event. First comes None: the server accepted the watch.
 
         Ends when the server ends it, after some minutes; continue from the last resourceVersion.
 
@@ -201,9 +201,9 @@ class Kube:
             async with self._watches().get(url, params=query, headers=headers, timeout=_WATCHING) as response:
                 if response.status != _OK:
                     read_answer(response.status, response.reason or "", await response.read())
-                yield None, 0
+                yield None
                 async for line in _lines(response.content):
-                    yield _event(kind, line), len(line)
+                    yield _event(kind, line)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise no_answer(error) from error
 

@@ -32,7 +32,7 @@ from spindle_operator.kinds import KAFKA_CLUSTER, Kind
 from spindle_operator.kube import Kube
 from spindle_operator.lag_exporter import LagExporter, wanted_lag
 from spindle_operator.mirror import Mirror
-from spindle_operator.observe import LOOK, Seen, Surroundings, observe
+from spindle_operator.observe import CACHED, Seen, Surroundings, observe
 from spindle_operator.rebalance_cache import RebalanceCache
 from spindle_operator.report import (
     Events,
@@ -104,7 +104,7 @@ class Loops:
         self._executor = asyncio.Semaphore(SIDE_BY_SIDE)
         self._readings = asyncio.Semaphore(lag_exporter.SIDE_BY_SIDE)
         self._closing = False
-        self._mirror = Mirror(setup.kube, LOOK, self._missed) if setup.cached else None
+        self._mirror = Mirror(setup.kube, CACHED, self._missed) if setup.cached else None
         self._watch = (
             agents.AgentMonitor(setup.kube, setup.agent_namespace, self.wake_all)
             if setup.agent_namespace

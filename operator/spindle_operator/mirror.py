@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -81,13 +82,14 @@ class Feed:
         """Forget what it has."""
         self.objects, self.bytes, self.version = {}, 0, ""
 
-    def take(self, event: Json, size: int) -> None:
+    def take(self, event: Json) -> None:
         """Take in an event of the watch."""
         obj, what = event["object"], event["type"]
         if what != "BOOKMARK":
             _, former = self.objects.pop(_name(obj), (None, 0))
             self.bytes -= former
         if what in ("ADDED", "MODIFIED"):
+            size = _size(obj)
             self.objects[_name(obj)] = obj, size
             self.bytes += size
         self._reached(str(obj["metadata"].get("resourceVersion") or ""))
@@ -101,17 +103,20 @@ class Feed:
 class Mirror:
     """The feeds of one process; they start when a kind is first read."""
 
-    def __init__(self, kube: Kube, bytes_of_kind: int, differs: Callable[[str | None, str], None]) -> None:
+    def __init__(
+        self, kube: Kube, bytes_of_namespace: int, differs: Callable[[str | None, str], None]
+    ) -> None:
         """A cache without content.
 
         Args:
             kube: the API server.
-            bytes_of_kind: limit for the objects of one kind in one place.
+            bytes_of_namespace: limit for the objects of one namespace; tenants cannot create cluster-scoped ones.
             differs: called with the namespace (None: all) and a sentence when a list shows what the watch did not report.
         """
-        self._kube, self._most, self._differs = kube, bytes_of_kind, differs
+        self._kube, self._most, self._differs = kube, bytes_of_namespace, differs
         self._feeds: dict[Place, Feed] = {}
         self._known: dict[tuple[str, str | None], int] = {}  # plural, namespace → resourceVersion that exists
+        self._listing = asyncio.Semaphore(1)  # one list at a time, so that what it may have is known
         self._closing = False
 
     def happened(self, kind: Kind, obj: Mapping[str, Any]) -> None:
@@ -263,13 +268,13 @@ class Mirror:
         selector = names.LABEL_CLUSTER if labelled else None
         events = self._kube.watch(kind, namespace, selector, feed.version, whole=whole)
         async with contextlib.aclosing(events):
-            async for event, size in events:
+            async for event in events:
                 if event is None:
                     feed.live = True
                     feed.began = feed.heard = time.monotonic()
                     continue
-                feed.take(event, size)
-                if namespace is not None and feed.bytes > self._most:
+                feed.take(event)
+                if feed.bytes > self._room(feed):
                     raise ApiError(_TOO_LARGE, "TooMuch", "there are too many or too large objects")
 
     async def _checked(self, feed: Feed) -> None:
@@ -315,9 +320,17 @@ class Mirror:
     async def _listed(self, feed: Feed) -> tuple[list[Json], str]:
         kind, namespace, labelled, whole = feed.place
         selector = names.LABEL_CLUSTER if labelled else None
-        # Tenants cannot create cluster-scoped objects.
-        within = ByteBudget(self._most) if namespace is not None else None
-        return await self._kube.listed(kind, namespace, selector, whole=whole, within=within)
+        async with self._listing:
+            within = ByteBudget(int(self._room(feed))) if namespace is not None else None
+            return await self._kube.listed(kind, namespace, selector, whole=whole, within=within)
+
+    def _room(self, feed: Feed) -> float:
+        """Bytes that a feed may have beside the others of its namespace."""
+        namespace = feed.place[1]
+        if namespace is None:
+            return math.inf
+        others = (other for other in self._feeds.values() if other is not feed)
+        return self._most - sum(other.bytes for other in others if other.place[1] == namespace)
 
 
 def _home(place: Place) -> tuple[str, str | None]:

@@ -61,6 +61,9 @@ log = logging.getLogger(__name__)
 _ENTROPY: Final = 32
 # Bytes of all lists of one namespace in one observation; a cluster with the maximum number of disks needs about half.
 LOOK: Final = 96 << 20
+CACHED: Final = (
+    LOOK // 2
+)  # of one namespace in the cache, which holds them between looks, without managedFields
 _LABELLED: Final = (POD, SERVICE, CONFIG_MAP, SECRET, BUDGET, NETWORK_POLICY)
 _OF_NAMESPACE: Final = (CLAIM, KAFKA_BROKER, KAFKA_USER)
 _OF_ALL: Final = (NODE, VOLUME, STORAGE_CLASS)

@@ -49,7 +49,7 @@ class SimKube(kubes.Kube):
 
     async def watch(
         self, kind: kinds.Kind, namespace: str | None, selector: str | None, version: str, *, whole: bool
-    ) -> AsyncGenerator[tuple[Json | None, int], None]:
+    ) -> AsyncGenerator[Json | None, None]:
         assert self._of_watches is not None
         process = self._process
         async for found in self._of_watches.watch(

@@ -54,14 +54,14 @@ class Watches:
         version: str,
         *,
         whole: bool,
-    ) -> AsyncIterator[tuple[Json | None, int]]:
+    ) -> AsyncIterator[Json | None]:
         """As `Kube.watch`; ``linked`` says whether events reach the process."""
         await asyncio.sleep(0.02)
         if self.api.away or not linked():
             raise ApiError(0, "ClientConnectorError", "no connection")
         if int(version) < self._begun:
             raise ApiError(410, "Expired", "too old resource version")
-        yield None, 0
+        yield None
         began = heard = process.time()
         after, position = int(version), 0
         while process.time() - began < _LIFE:
@@ -81,9 +81,9 @@ class Watches:
                     heard, after = process.time(), serial
                     shown = obj if whole else {"metadata": obj["metadata"]}
                     told = {"apiVersion": kind.api_version, "kind": kind.kind, **shown}
-                    yield {"type": event, "object": told}, 1000
+                    yield {"type": event, "object": told}
             if process.time() - heard >= _BOOKMARK:
                 heard = process.time()
                 mark = {"metadata": {"resourceVersion": str(self.api._serial)}}
-                yield {"type": "BOOKMARK", "object": mark}, 100
+                yield {"type": "BOOKMARK", "object": mark}
             await asyncio.sleep(0.2)

@@ -13,7 +13,7 @@ from kubernetes.aio.client.configuration import Configuration
 from spindle.model import watched
 from spindle_operator import kube as kube_module
 from spindle_operator import mirror as mirror_module
-from spindle_operator.kinds import POD
+from spindle_operator.kinds import NODE, POD, SECRET
 from spindle_operator.kube import ByteBudget, Kube
 from spindle_operator.mirror import Mirror
 from spindle_shared.api_answers import ApiError
@@ -102,7 +102,8 @@ async def setting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Setting]:
     monkeypatch.setattr(mirror_module, "SETTLE", 0.1)
     server = Server()
     app = web.Application()
-    app.router.add_get("/api/v1/namespaces/ns/pods", server.answer)
+    for path in ("namespaces/ns/pods", "namespaces/ns/secrets", "nodes"):
+        app.router.add_get(f"/api/v1/{path}", server.answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -247,6 +248,23 @@ async def test_what_exceeds_the_limit_is_not_listed_again_and_again(setting: Set
     await setting.until(None)
     await asyncio.sleep(0.5)
     assert setting.server.lists == 1
+
+
+async def test_the_limit_is_one_of_the_whole_namespace(setting: Setting) -> None:
+    """A tenant can create objects of many kinds: what the cache holds of them together is limited."""
+    setting.server.held["b"] = {**pod("b", 2), "data": "x" * 600_000}
+    await setting.until(["a", "b"])
+
+    async def others() -> Any:
+        return await setting.mirror.items(SECRET, "ns", "demo", None)
+
+    for _ in range(30):
+        assert await others() is None
+        await asyncio.sleep(0.02)
+    assert await setting.names() == ["a", "b"]
+    async with asyncio.timeout(10):
+        while await setting.mirror.items(NODE, None, None, None) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def test_a_clock_that_jumps_changes_nothing(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
