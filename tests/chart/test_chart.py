@@ -227,7 +227,7 @@ def test_options_reach_the_pod(render: Render) -> None:
         "image.tag=v7",
         "log.json=false",
         "log.level=debug",
-        "readFromWatches=true",
+        "readFromWatches=false",
         "priorityClassName=important",
         "nodeSelector.role=infra",
         "imagePullSecrets[0].name=pull",
@@ -241,7 +241,8 @@ def test_options_reach_the_pod(render: Render) -> None:
 
     assert spec["containers"][0]["image"] == "registry.example/spindle:v7"
     assert "--json-logs" not in spec["containers"][0]["args"]
-    assert {"--log-level=debug", "--read-from-watches"} <= set(spec["containers"][0]["args"])
+    assert "--log-level=debug" in spec["containers"][0]["args"]
+    assert "--read-from-watches" not in spec["containers"][0]["args"]
     assert spec["priorityClassName"] == "important"
     assert spec["nodeSelector"] == {"role": "infra"}
     assert spec["imagePullSecrets"] == [{"name": "pull"}]
@@ -256,7 +257,7 @@ def test_operator_and_agents_log_json_by_default(render: Render) -> None:
     for each in (deployment, agents):
         arguments = each["spec"]["template"]["spec"]["containers"][0]["args"]
         assert {"--json-logs", "--log-level=info"} <= set(arguments)
-        assert "--read-from-watches" not in arguments
+        assert ("--read-from-watches" in arguments) is (each is deployment)
 
 
 def test_the_notes_say_what_comes_next(helm: Helm) -> None:
@@ -287,6 +288,6 @@ def test_what_only_watches_need_is_granted_with_them_alone(render: Render) -> No
         rules = [rule for role in roles for rule in role.get("rules") or () if "watch" in rule["verbs"]]
         return {resource for rule in rules for resource in rule["resources"]}
 
-    more = watchable("readFromWatches=true") - watchable()
+    more = watchable() - watchable("readFromWatches=false")
 
     assert more == {"persistentvolumes", "storageclasses", "serviceaccounts", "roles", "rolebindings"}
