@@ -146,8 +146,8 @@ class Kube:
             query["continue"] = following
 
     async def revision(self, kind: Kind, namespace: str | None) -> str:
-        """The resourceVersion of a list now: not lower than any that the server gave before, unless its data was restored."""
-        answer = await self._retried("GET", kind.path(namespace), {"limit": "1"}, accept=_METADATA)
+        """The resourceVersion of a list now: not lower than any that the server gave before, unless its data was restored. Not retried: that it does not answer matters."""
+        answer = await self.request("GET", kind.path(namespace), {"limit": "1"}, accept=_METADATA)
         return str((answer.get("metadata") or {}).get("resourceVersion") or "")
 
     async def listed(

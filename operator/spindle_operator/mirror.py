@@ -6,6 +6,7 @@ known to have happened is not answered from here: the pass lists it, and if that
 
 import asyncio
 import contextlib
+import contextvars
 import json
 import logging
 import math
@@ -33,7 +34,8 @@ _BETWEEN: Final = 60.0  # seconds between attempts to compare
 _UNUSED: Final = 900.0  # seconds after which a kind that nobody reads is no longer watched
 _EXPIRED: Final = 410
 _TOO_LARGE: Final = 413
-_PASSING: Final = (0, 429, 502, 503, 504)  # what was reported before them stands
+_BUSY: Final = 429
+_PASSING: Final = (0, _BUSY, 502, 503, 504)  # what was reported before them stands
 _FOR_PEOPLE: Final = (401, 403, 404, 405, _TOO_LARGE)
 _SILENT: Final = "SocketTimeoutError"  # nothing came for longer than bookmarks should take
 
@@ -187,7 +189,9 @@ class Mirror:
             if not self._closing:
                 kind, namespace, _, _ = place
                 feed.task = asyncio.create_task(
-                    self._run(feed), name=f"watch {kind.plural} {namespace or ''}"
+                    self._run(feed),
+                    name=f"watch {kind.plural} {namespace or ''}",
+                    context=contextvars.Context(),  # it belongs to no pass
                 )
         return feed
 
@@ -202,7 +206,7 @@ class Mirror:
             except ApiError as error:
                 # Silence: an idle server, or a half-open connection. It goes on from where it was.
                 if error.reason != _SILENT:
-                    pause = self._failed(feed, error, failures)
+                    pause = self._failed(feed, error, 0 if _lasted(feed, began) else failures)
             except Exception:
                 # An error in the code must not end it: until it works again, passes list.
                 log.exception("the watch of %s failed", _where(feed.place))
@@ -210,8 +214,7 @@ class Mirror:
                 pause = _PAUSES[0]
             finally:
                 feed.live = False
-            lasted = feed.began > began and time.monotonic() - feed.began >= _LASTING
-            if lasted:
+            if lasted := _lasted(feed, began):
                 failures = 0
             if pause or not lasted:
                 failures += 1
@@ -221,7 +224,9 @@ class Mirror:
 
     def _failed(self, feed: Feed, error: ApiError, failures: int) -> float:
         """Forget what may be wrong after an error. Returns the seconds to wait, at least."""
-        if error.status not in _PASSING:
+        # A server that does not serve for a while may come back with other data. A busy one has the same.
+        away = error.status != _BUSY and failures > 0
+        if error.status not in _PASSING or away:
             feed.drop()
         # One connection that broke is no news.
         if error.status != _EXPIRED and failures in ((1, 9) if error.status in _PASSING else (0, 9)):
@@ -331,6 +336,11 @@ class Mirror:
             return math.inf
         others = (other for other in self._feeds.values() if other is not feed)
         return self._most - sum(other.bytes for other in others if other.place[1] == namespace)
+
+
+def _lasted(feed: Feed, since: float) -> bool:
+    """Whether its watch was accepted since then, and ran for a while."""
+    return feed.began > since and time.monotonic() - feed.began >= _LASTING
 
 
 def _home(place: Place) -> tuple[str, str | None]:

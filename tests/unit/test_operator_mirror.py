@@ -16,6 +16,7 @@ from spindle_operator import mirror as mirror_module
 from spindle_operator.kinds import NODE, POD, SECRET
 from spindle_operator.kube import ByteBudget, Kube
 from spindle_operator.mirror import Mirror
+from spindle_shared import logs
 from spindle_shared.api_answers import ApiError
 
 
@@ -203,6 +204,30 @@ async def test_a_server_with_an_older_state_is_listed_anew(setting: Setting) -> 
     setting.server.queue.put_nowait(None)
     await setting.until(["b"])
     assert setting.server.watches[-1] == "20"
+
+
+async def test_after_an_outage_all_is_listed_anew(setting: Setting) -> None:
+    """The server may have been restored from a backup, and have passed the former resourceVersion since."""
+    await setting.until(["a"])
+    setting.server.hide = 503
+    setting.server.queue.put_nowait(None)
+    await asyncio.sleep(0.5)
+    setting.server.held, setting.server.version = {"b": pod("b", 60)}, 60
+    setting.server.hide = 0
+    await setting.until(["b"])
+
+
+async def test_a_watch_belongs_to_no_pass(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes, listed = list[str](), setting.kube.listed
+
+    async def recorded(*args: Any, **more: Any) -> Any:
+        passes.append(logs._current_pass.get())
+        return await listed(*args, **more)
+
+    monkeypatch.setattr(setting.kube, "listed", recorded)
+    logs.begin_pass()
+    await setting.until(["a"])
+    assert passes == [""]
 
 
 async def test_a_version_that_was_undone_is_not_waited_for(setting: Setting) -> None:
