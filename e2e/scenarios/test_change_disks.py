@@ -60,7 +60,6 @@ def used(load: Load) -> set[tuple[int, str]]:
     return {(replica.broker, replica.disk) for replica in load.placement()}
 
 
-@pytest.mark.capability
 @pytest.mark.spends
 def test_a_disk_is_added_and_removed(running: Lab, stand: Stand, spindle_image: str) -> None:
     lab = running

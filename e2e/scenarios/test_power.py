@@ -9,7 +9,6 @@ from e2e.scenarios.machine import Machine
 pytestmark = pytest.mark.e2e
 
 
-@pytest.mark.capability
 def test_a_broker_returns_with_its_disks_after_a_power_failure(
     running: Lab, machine: Machine, spindle_image: str
 ) -> None:
