@@ -11,6 +11,7 @@ from tests.model.failing import Failing
 from tests.model.kafka import path_of
 from tests.model.nodes import new_volume
 from tests.model.store import ConflictError
+from tests.unit import test_change_disks as change_disks
 from tests.unit.test_healing_plan import (
     accept_text,
     cluster,
@@ -208,6 +209,51 @@ def _blank_instead(world: Failing, name: str) -> None:
     }
     claim["spec"]["volumeName"] = "spare"
     del claim["metadata"]["annotations"][names.ANN_FS_UUID]
+
+
+class TestADiskThatWasBeingAdded:
+    """The claims of a disk that was never formatted: it is added again, once its broker has shown its replicas on the others."""
+
+    def _adding(self) -> Failing:
+        world = change_disks.cluster()
+        change_disks.want(world, 3)
+        until(world, lambda: ("PersistentVolumeClaim", claim_of(2, "disk2")) in world.objects, 10)
+        return world
+
+    def test_no_broker_waits_for_the_format_of_its_blank_disk(self) -> None:
+        """Each disk could be formatted only while the other broker ran, which shares a partition with it."""
+        world = change_disks.cluster()
+        world.kafkas.create("pair", 0, (1, 2), lambda _: path_of("disk0"))
+        world.factors["pair", 0] = 2
+        change_disks.want(world, 3)
+        until(world, lambda: change_disks.at(world, 0, "disk2") in ("Backfilling", "Active"), 40)
+        claims = [world.get("PersistentVolumeClaim", claim_of(broker, "disk2")) for broker in (1, 2)]
+        assert not any(names.ANN_FS_UUID in claim["metadata"]["annotations"] for claim in claims)
+        delete(world)
+        nothing_lost(world, lambda: len(world.kafkas.running) == 3, 80)
+        world.settle(160)
+        assert {change_disks.at(world, broker, "disk2") for broker in range(3)} == {"Active"}
+
+    def test_in_an_old_backup_it_may_have_been_filled_since(self) -> None:
+        world = self._adding()
+        kept = saved(world)
+        assert not any(
+            names.ANN_FS_UUID in claim["metadata"]["annotations"]
+            for claim in kept
+            if "disk2" in claim["metadata"]["name"]
+        )
+        change_disks.well(world, 3)
+        found = {broker: world.disk(broker, "disk2").id for broker in range(3)}
+        assert all(world.disk(broker, "disk2").logs for broker in range(3))
+        lost_namespace(world, kept)
+        nothing_lost(world, lambda: _at_rest(world))
+        world.settle(120)
+        for broker in world.all("KafkaBroker"):
+            assert [(disk["mode"], disk.get("added")) for disk in broker["spec"]["disks"]] == [
+                ("Active", None)
+            ] * 3
+        assert all(sorted(each.isr) == sorted(each.replicas) for each in world.kafkas.partitions.values())
+        assert {broker: world.disk(broker, "disk2").id for broker in range(3)} == found
 
 
 class TestThePlaceholder:

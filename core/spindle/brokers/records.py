@@ -382,8 +382,12 @@ def _adopted(state: ClusterState, claim: SnapshotObject, known: DirList) -> dict
         "directoryId": directory_id,
         "mode": ABSENT if out else "Active",
     }
-    if directory_id == carried and (fs_uuid := objects.annotation(claim, names.ANN_FS_UUID)):
+    fs_uuid = objects.annotation(claim, names.ANN_FS_UUID)
+    if directory_id == carried and fs_uuid:
         disk["fsUuid"] = fs_uuid
+    if known and name not in known.dirs and not fs_uuid and not out:
+        # The list has every disk that was formatted. This one was about to be added: it is added again when the broker runs without it.
+        disk |= {"mode": ABSENT, "added": True}
     volume = state.volume(claim)
     if volume is not None:
         disk |= {"pv": objects.name(volume), "pvUid": objects.uid(volume)}

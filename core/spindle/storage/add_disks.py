@@ -32,7 +32,7 @@ from spindle.model.maintenance import disk_requests
 from spindle.model.nodes import section
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
-from spindle.model.stale_records import is_stale
+from spindle.model.stale_records import is_readopted, is_stale
 from spindle.model.state import ClusterState
 from spindle.model.waiting import Waiting, counted, some
 
@@ -88,7 +88,9 @@ def _provision_disks(
     mine: list[BrokerDisk],
 ) -> None:
     """Get volumes for the disks of a broker that have none; new disks are put into use together, to need one restart."""
-    coming = [slot for slot in mine if slot.never_used]
+    # A re-adopted broker first shows all its replicas on its other disks: until then, its claims may be too old to say which disk was used.
+    readopted = bool(mine) and is_readopted(inventory.state, inventory.state.brokers[mine[0].broker])
+    coming = [slot for slot in mine if slot.never_used and not readopted]
     how = {slot.name: _provision(inventory, builder, identity, pool, slot) for slot in coming}
     if _VolumeState.COMING not in how.values():
         for slot in coming:

@@ -160,7 +160,7 @@ def _follow(
             and disk["claim"] in state.claims
             and known != read_list(broker["spec"].get("logDirs"))
         ):
-            records.note_disk(broker_id, name, mode=disk_facts.ACTIVE)
+            records.note_disk(broker_id, name, mode=disk_facts.ACTIVE, added=None)
             changed = True
     return changed
 
