@@ -7,6 +7,7 @@ from typing import Any
 
 from spindle.api import names
 from spindle.manifests.backup import backup, restored
+from tests.model.checked import Checked
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
 from tests.model.nodes import new_volume
@@ -214,7 +215,7 @@ def _blank_instead(world: Failing, name: str) -> None:
 class TestADiskThatWasBeingAdded:
     """The claims of a disk that was never formatted: it is added again, once its broker has shown its replicas on the others."""
 
-    def _adding(self) -> Failing:
+    def _adding(self) -> Checked:
         world = change_disks.cluster()
         change_disks.want(world, 3)
         until(world, lambda: ("PersistentVolumeClaim", claim_of(2, "disk2")) in world.objects, 10)

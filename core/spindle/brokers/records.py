@@ -376,7 +376,7 @@ def _adopted(state: ClusterState, claim: SnapshotObject, known: DirList) -> dict
         return None
     directory_id = known.dirs.get(name, carried)
     out = is_out(claim) and name not in known.dirs
-    disk = {
+    disk: dict[str, Any] = {
         "name": name,
         "claim": objects.name(claim),
         "directoryId": directory_id,

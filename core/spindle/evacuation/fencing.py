@@ -30,7 +30,11 @@ def reconcile_fences(inventory: DiskInventory, builder: PlanBuilder, records: Br
     """Stop brokers with a hung disk, one at a time. The returned deletions must be carried out after the records are written."""
     deletions: list[Delete] = []
     _report_correlated_stalls(inventory, builder)
-    away = {node for node in unavailable(inventory.state) if node < names.FIRST_CONTROLLER_ID}
+    away = {
+        node
+        for node in unavailable(inventory.state)
+        if node < names.FIRST_CONTROLLER_ID and not _never_started(inventory, node)
+    }
     for broker, mine in inventory.by_broker.items():
         hung = [slot for slot in mine if _hung(slot)]
         again = _confirm_hang(inventory, builder, broker, hung)
@@ -51,6 +55,16 @@ def reconcile_fences(inventory: DiskInventory, builder: PlanBuilder, records: Br
                 records.note_disk(broker, slot.name, mode=disk_facts.PLACEHOLDER)
         deletions.append(_delete(inventory, broker, hung))
     return deletions
+
+
+def _never_started(inventory: DiskInventory, broker: int) -> bool:
+    """Whether a broker is new and none of its disks was formatted: nothing depends on it, and it may need the hung broker to start."""
+    record = inventory.state.brokers.get(broker)
+    return (
+        record is not None
+        and bool(record["spec"].get("joining"))
+        and not any(slot.disk.get("fsUuid") for slot in inventory.by_broker.get(broker, ()))
+    )
 
 
 def _report_correlated_stalls(inventory: DiskInventory, builder: PlanBuilder) -> None:
