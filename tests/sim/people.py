@@ -8,7 +8,7 @@ from typing import Any
 
 from spindle.api import names
 from tests.sim import faults
-from tests.sim.api import Json
+from tests.sim.api import NAMESPACE, Json
 from tests.sim.variety import SAMPLE, cluster
 
 EVERY = 45.0  # seconds between two reads of the status
@@ -723,9 +723,10 @@ class Person:
             )
 
     def delete_object(self, wait: Wait) -> None:
-        """Delete what is not needed."""
+        """Delete what is not needed, in the namespace that the command names."""
         kind, name = wait.parts[0], wait.parts[1]
-        found = self.world.api.get(kind, name)
+        namespace = re.search(r" -n ([a-z0-9-]+)", wait.unblocked_by)
+        found = self.world.api.get(kind, name, namespace[1] if namespace else NAMESPACE)
         if found is not None:
             self.say(f"deletes {wait.object}", wait)
             self.world.api.remove(found)
