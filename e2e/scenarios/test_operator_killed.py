@@ -32,7 +32,11 @@ def test_sigkill_at_twenty_moments_of_a_birth(lab: Lab, killer: Killer) -> None:
     }
     assert len(lab.list("kafkabrokers")) == 3
     assert len(lab.list("services")) == 3
-    assert len(lab.list("pdb")) == 2
+    assert {pdb["metadata"]["name"] for pdb in lab.list("pdb")} == {
+        "demo-brokers",
+        "demo-brokers-draining",
+        "demo-controllers",
+    }
     if lab.waits():
         raise LabError(lab.situation())
 

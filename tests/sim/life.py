@@ -109,6 +109,7 @@ class World:
         self.deleted_by_people: set[str] = set()
         self.secrets: dict[str, Json] = {}
         self.claims: dict[str, Json] = {}  # claims as they were last bound
+        self.claim_of: dict[str, Json] = {}  # volume → the claim that it was last bound to
         self.decide: Callable[[Any, float], Any] = plan
         for index, zone in enumerate(variety.zones):
             node = self.kubelets.add_node(
@@ -410,6 +411,7 @@ class World:
             self.secrets[obj["metadata"]["name"]] = obj
         if kind == "PersistentVolumeClaim" and obj["spec"].get("volumeName"):
             self.claims[obj["metadata"]["name"]] = obj
+            self.claim_of[obj["spec"]["volumeName"]] = obj
 
     def until(self, what: Callable[[], bool], seconds: float, every: float = 5.0) -> bool:
         """Run until a condition holds; returns whether it did."""

@@ -221,6 +221,12 @@ class Person:
         live = world.cluster()
         if alive or live is None or live["metadata"].get("deletionTimestamp") or not world.trouble_over:
             return
+        retained = re.findall(
+            rf"(data-disk\d+-{SAMPLE}-\d+) with spec.volumeName: ([\w-]+)", wait.unblocked_by
+        )
+        if retained:
+            self._use_retained(live, dict(retained), wait)
+            return
         self.say("deletes the cluster with its claims, to recreate it", wait)
         for broker, _, directory in held:
             world.accept(broker, directory, "all of it")
@@ -228,6 +234,26 @@ class Person:
         world.api.change(live, {"spec": {"deleteClaims": True}}, manager="person")
         world.api.remove(world.cluster())
         faults.when_gone(world, lambda: faults.apply(world, spec, "anew"))
+
+    def _use_retained(self, live: Json, volumes: dict[str, str], wait: Wait) -> None:
+        """Apply the cluster again with restored claims of the volumes that former claims left."""
+        world = self.world
+        self.say("deletes the cluster, to use retained volumes again", wait)
+        world.api.remove(live)
+
+        def remove_blank() -> None:
+            for name in volumes:
+                if (claim := world.api.get("PersistentVolumeClaim", name)) is not None:
+                    world.deleted_by_people.add(name)
+                    world.api.remove(claim)
+            world.kernel.call_later(20.0, restore)
+
+        def restore() -> None:
+            for name, volume in volumes.items():
+                self._restore_claim(name, world.claim_of[volume], world.api.get("PersistentVolume", volume))
+            faults.apply(world, live["spec"], "with the retained volumes")
+
+        faults.when_gone(world, remove_blank)
 
     def delete_pod(self, wait: Wait) -> None:
         """Stop and start the broker."""
@@ -402,26 +428,23 @@ class Person:
             if not named and not (alive and name == before["spec"]["volumeName"]):
                 continue
             self.say(f"restores claim {found[0]} for volume {name}", wait)
-            meta = {
-                k: before["metadata"][k]
-                for k in ("name", "namespace", "labels", "annotations")
-                if k in before["metadata"]
+            self._restore_claim(found[0], before, volume)
+
+    def _restore_claim(self, name: str, before: Json, volume: Json) -> None:
+        """Reserve a volume for a claim, and apply the claim as a backup has it."""
+        kept = ("name", "namespace", "labels", "annotations")
+        meta = {key: before["metadata"][key] for key in kept if key in before["metadata"]}
+        reference = {"name": name, "namespace": "kafka", "uid": None}
+        self.world.api.change(volume, {"spec": {"claimRef": reference}}, manager="person")
+        self.world.api.put(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": meta,
+                "spec": {**before["spec"], "volumeName": volume["metadata"]["name"]},
+                "status": {"phase": "Pending"},
             }
-            self.world.api.change(
-                volume,
-                {"spec": {"claimRef": {"name": found[0], "namespace": "kafka", "uid": None}}},
-                manager="person",
-            )
-            spec = {**before["spec"], "volumeName": name}
-            self.world.api.put(
-                {
-                    "apiVersion": "v1",
-                    "kind": "PersistentVolumeClaim",
-                    "metadata": meta,
-                    "spec": spec,
-                    "status": {"phase": "Pending"},
-                }
-            )
+        )
 
     def restart_named(self, wait: Wait) -> None:
         """Restart the broker that the entry names."""

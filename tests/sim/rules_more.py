@@ -175,7 +175,7 @@ class MoreRules:
         ]
         if (
             how == "deletion"
-            and self._could_start(run, hung)
+            and self._could_start(run, live, hung)
             and hung
             and all(modes.get(name) == "Active" for name in hung)
         ):
@@ -184,12 +184,14 @@ class MoreRules:
                 f"broker {broker} is stopped for {', '.join(hung)}, but its record says that it starts with it",
             )
 
-    def _could_start(self, run: Any, hung: list[str]) -> bool:
-        """Whether the broker has another disk to start with: one that answers and was not pulled out under it."""
+    def _could_start(self, run: Any, record: Json | None, hung: list[str]) -> bool:
+        """Whether the broker has another disk to start with: one that answers, was not pulled out under it, and did not fail a moment ago."""
+        known = ((record or {}).get("status") or {}).get("disks") or ()
+        out = {*hung, *(disk["name"] for disk in known if disk.get("state") in ("Failed", "Evacuating"))}
         return any(
             fs is not None and fs.state not in ("hung", "dead") and not self._world.is_pulled(fs)
             for path, fs in run.files.disks.items()
-            if path.rsplit("/", 1)[-1] not in hung
+            if path.rsplit("/", 1)[-1] not in out
         )
 
     # -- 14 and 16: owners of written objects, and declarations about nodes

@@ -196,6 +196,34 @@ class TestAClaimMadeAnew:
         assert {key for key, _, _ in world.kafkas.losses} <= {("lost", 0)}
 
 
+class TestOnlyBlankDisks:
+    """All disks of a broker were swapped while its KafkaCluster was deleted."""
+
+    def test_they_are_used_when_the_loss_is_accepted(self) -> None:
+        world = cluster(3, partitions=6)
+        delete(world)
+        for disk in ("disk0", "disk1"):
+            world.swap(0, disk)
+        until(world, lambda: condition(world, "DataAtRisk")["reason"] == "LastReplicaAtRisk")
+        accepted = [{"name": disk, "token": accept_text(world, disk)} for disk in ("disk0", "disk1")]
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["acceptDataLoss"] = {"disks": accepted}
+        until(world, lambda: 0 in world.kafkas.running and not reasons(world), 200)
+        whole(world)
+        assert not world.kafkas.losses
+
+    def test_retained_volumes_with_the_data_are_named_when_no_broker_is_left(self) -> None:
+        world = cluster(1, partitions=2, rf=1)
+        delete(world)
+        drop_claims(world, claim_of(0, "disk0"), claim_of(0, "disk1"))
+        formats = len(world.formats)
+        until(world, lambda: "AllDisksLost" in reasons(world), 60)
+        way_out = next(
+            w["unblockedBy"] for w in world.cluster["status"]["waiting"] if w["reason"] == "AllDisksLost"
+        )
+        assert "data-disk0-demo-0 with spec.volumeName: " in way_out
+        assert len(world.formats) == formats
+
+
 def _blank_instead(world: Failing, name: str) -> None:
     claim = world.get("PersistentVolumeClaim", name)
     before = world.get("PersistentVolume", claim["spec"]["volumeName"])

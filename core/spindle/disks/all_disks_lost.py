@@ -11,6 +11,7 @@ from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.disk_slot import SlotContent as Place
 from spindle.disks.disk_states import place_of
 from spindle.model import disk_facts, objects
+from spindle.model.claim_volumes import left_volumes
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.waiting import Waiting, counted, some
 
@@ -20,13 +21,14 @@ ALL_DISKS_LOST: Final = "AllDisksLost"
 def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> None:
     """Report when every disk of every broker is lost, and how to resolve it.
 
+    A disk that was never formatted counts, too: a broker may have been placed on it because the claim of the disk with the data is missing.
     By "no format over the last copy" (`docs/safety.md`, rule 1), a blank disk is formatted when Kafka reports that no data is lost by it, or
     when the user accepts the loss by name. When the last disk of the last broker is lost, nothing knows the names any more.
     """
     state = inventory.state
     if not state.born or state.kafka.partitions is not None or not state.brokers:
         return
-    used = [slot for slot in inventory.slots if slot.mode != disk_facts.ABSENT and slot.disk.get("fsUuid")]
+    used = [slot for slot in inventory.slots if slot.mode != disk_facts.ABSENT]
     left = {slot.broker for slot in used}
     if left != set(state.brokers) or not all(_lost(inventory, slot) for slot in used):
         return
@@ -36,6 +38,11 @@ def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> Non
         if len(used) == 1
         else f"All {counted(len(used), 'disk')} of the brokers are"
     )
+    retained = [
+        f"{slot.disk['claim']} with spec.volumeName: {objects.name(volume)}"
+        for slot in used
+        for volume in left_volumes(state, slot.disk["claim"])
+    ]
     builder.wait(
         Waiting(
             "StartBrokers",
@@ -43,10 +50,23 @@ def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> Non
             ALL_DISKS_LOST,
             f"{all_of} blank or cannot be read: {some(named)}. No broker can start, so Spindle cannot "
             "determine which partitions were on the disks, and their loss cannot be accepted by name.",
-            "Bring back one of these disks with its data, bound to its claim. If all of them are permanently lost, recreate the cluster, without "
+            (
+                _use_retained(state.name, retained)
+                if retained
+                else "Bring back one of these disks with its data, bound to its claim."
+            )
+            + " If all of them are permanently lost, recreate the cluster, without "
             f'its topics and records: kubectl patch kafkacluster {state.name} --type merge -p \'{{"spec": {{"deleteClaims": true}}}}\', then delete '
             "the KafkaCluster and apply it again.",
         )
+    )
+
+
+def _use_retained(cluster: str, claims: list[str]) -> str:
+    """How to use volumes again that former claims left."""
+    return (
+        f"Use the retained volumes again: delete KafkaCluster {cluster} (spec.deleteClaims: false) and the claims of these blank disks, remove uid "
+        f"from the volumes' spec.claimRef, restore the claims from a backup ({some(claims)}), then apply the KafkaCluster again."
     )
 
 

@@ -190,7 +190,13 @@ def _facts(inventory: DiskInventory, slot: BrokerDisk, *, acting: bool, filled: 
         released=slot.mode == disk_facts.ABSENT and slot.disk["claim"] not in inventory.state.claims,
         added=slot.added,
         joining=bool(inventory.state.brokers[slot.broker]["spec"].get("joining")),
+        formatted=_was_formatted(inventory, slot),
     )
+
+
+def _was_formatted(inventory: DiskInventory, slot: BrokerDisk) -> bool:
+    claim = inventory.state.claims.get(slot.disk["claim"])
+    return claim is not None and objects.annotation(claim, names.ANN_FS_UUID) is not None
 
 
 def stands_empty(inventory: DiskInventory, slot: BrokerDisk) -> bool | None:

@@ -47,6 +47,7 @@ class DiskFacts:
         released: whether its claim is deleted, so that its entry can be removed.
         added: whether it is new to an existing broker and has never held data.
         joining: whether its broker is new to an existing cluster.
+        formatted: whether its claim records that it was formatted for this broker.
     """
 
     health: Health
@@ -65,6 +66,7 @@ class DiskFacts:
     released: bool = False
     added: bool = False
     joining: bool = False
+    formatted: bool = False
 
     @property
     def slow(self) -> bool:
@@ -88,10 +90,11 @@ TRIGGERS: Final[Mapping[str, Test]] = {
     "slow": lambda f: f.slow,
     "cause resolved": lambda f: f.health.well and not (f.cordon_requested or f.backfilling or f.slow),
     "failed": lambda f: f.health.surely_bad,
-    # A new disk that is not mounted yet, or is not the right one, has not failed; nor has one that no pod uses yet.
+    # A new disk that is not mounted yet, or is not the right one, has not failed; nor has one that no pod uses yet. A disk of a re-adopted
+    # broker has no recorded state and may have been formatted long ago.
     "unusable": lambda f: (
         f.health.surely_bad
-        and (f.health.verdict == DiskVerdict.FAILED or f.mode != known.ACTIVE)
+        and (f.health.verdict == DiskVerdict.FAILED or f.mode != known.ACTIVE or f.formatted)
         and not (f.added and f.mode == known.ABSENT)
     ),
     "recovered": lambda f: f.in_use and f.health.well,

@@ -19,6 +19,7 @@ from spindle.model.broker_disks import disks_of, in_use_before
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import refuse
 from spindle.model.cluster_identity import NodeIdentity, identity_map
+from spindle.model.dir_list import read_list
 from spindle.model.layout import METADATA_DISK
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key
@@ -227,15 +228,16 @@ def _until_the_quorum_stands(state: ClusterState, thing: str) -> Waiting | None:
 def _was_on(state: ClusterState, broker_id: int, disk: InspectedDisk) -> Collection[Key] | None:
     """The partitions to check for "no format over the last copy" (`docs/safety.md`, rule 1); None for all partitions.
 
-    Empty for a new disk in place of an evacuated one that the broker ran without. A broker without another disk ran with the old disk to the
-    end and may have got new replicas on it: then all partitions are checked but those whose loss is accepted.
+    Empty for a new disk in place of an evacuated one that the broker ran without: then its list of log dirs, which a dir leaves only when it is
+    confirmed to be empty, has another disk, whether that one is usable now or not. A broker without another disk ran with the old disk to the end
+    and may have got new replicas on it: then all partitions are checked but those whose loss is accepted.
     """
     broker = state.brokers[broker_id]
     entries = (broker.get("status") or {}).get("disks") or ()
     new = {e.get("name") for e in entries if e.get("state") == DiskState.REPLACING}
     if disk["name"] not in new:
         return None
-    if any(
+    if read_list(broker["spec"].get("logDirs")).dirs.keys() - new or any(
         d["name"] not in new and d.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE
         for d in disks_of(broker)
     ):

@@ -187,6 +187,9 @@ def _replace_in_place(
         builder.wait(Waiting.of("Format", inventory.object_name(slot), refusal))
     elif at_once:
         _put_into_use(inventory, records, slot)
+        if inventory.state.brokers[slot.broker]["spec"].get("returning"):
+            # Nothing is lost by any of its disks, so no start of it can recreate the last copy empty.
+            records.note(slot.broker, returning=False)
 
 
 def _was_on(inventory: DiskInventory, slot: BrokerDisk, *, everything: bool) -> frozenset[Key] | None:

@@ -25,6 +25,7 @@ from spindle.model.actions import Create, Patch
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import annotate_refusal
+from spindle.model.claim_volumes import kept_volumes, left_volumes
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.events import Event
 from spindle.model.lost_brokers import node_is_lost
@@ -273,31 +274,6 @@ def refer(volume: SnapshotObject, claim_ref: dict[str, str] | None) -> Patch:
         resource_version=objects.version(volume),
         body={"spec": {"claimRef": claim_ref}},
     )
-
-
-def kept_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
-    """Volumes that are reserved for a claim and not bound to it yet."""
-    return [
-        volume
-        for volume in state.volumes.values()
-        if _kept_for(state, volume, claim_name) and not section(volume, "spec", "claimRef").get("uid")
-    ]
-
-
-def left_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
-    """Volumes that a former claim of this name had and that were retained when it was deleted."""
-    return [
-        volume
-        for volume in state.volumes.values()
-        if _kept_for(state, volume, claim_name)
-        and section(volume, "spec", "claimRef").get("uid")
-        and section(volume, "status").get("phase") == "Released"
-    ]
-
-
-def _kept_for(state: ClusterState, volume: SnapshotObject, claim_name: str) -> bool:
-    ref = section(volume, "spec", "claimRef")
-    return (ref.get("namespace"), ref.get("name")) == (state.namespace, claim_name)
 
 
 def _request_volume(

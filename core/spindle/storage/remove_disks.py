@@ -17,13 +17,14 @@ from spindle.evacuation.stuck import find_stuck, room_of
 from spindle.model import disk_facts, objects
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import REMOVE_DISK, release
+from spindle.model.claim_volumes import kept_volumes, left_volumes
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key, names_of
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.waiting import Waiting, counted, some
-from spindle.storage.add_disks import claim_pod_of, end_claim_pod, kept_volumes, left_volumes, refer
+from spindle.storage.add_disks import claim_pod_of, end_claim_pod, refer
 
 _GB: Final = 1e9
 

@@ -1,0 +1,30 @@
+"""Volumes that refer to a claim by its name: reserved for it, or retained from a former claim."""
+
+from spindle.model.nodes import section
+from spindle.model.snapshot import SnapshotObject
+from spindle.model.state import ClusterState
+
+
+def kept_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
+    """Volumes that are reserved for a claim and not bound to it yet."""
+    return [
+        volume
+        for volume in state.volumes.values()
+        if _kept_for(state, volume, claim_name) and not section(volume, "spec", "claimRef").get("uid")
+    ]
+
+
+def left_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
+    """Volumes that a former claim of this name had and that were retained when it was deleted."""
+    return [
+        volume
+        for volume in state.volumes.values()
+        if _kept_for(state, volume, claim_name)
+        and section(volume, "spec", "claimRef").get("uid")
+        and section(volume, "status").get("phase") == "Released"
+    ]
+
+
+def _kept_for(state: ClusterState, volume: SnapshotObject, claim_name: str) -> bool:
+    ref = section(volume, "spec", "claimRef")
+    return (ref.get("namespace"), ref.get("name")) == (state.namespace, claim_name)
