@@ -5,7 +5,7 @@ from typing import Final
 from e2e.scenarios.lab import CLUSTER, Lab, run_client
 
 RECORDS: Final = 3000
-_CONNECT: Final = """
+CONNECT: Final = """
 import os
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 D = "/etc/spindle/credentials/"
@@ -49,5 +49,5 @@ def read(lab: Lab, image: str, topic: str, partitions: int = 3, records: int = R
 def _run(
     lab: Lab, image: str, name: str, program: str, topic: str, partitions: int, records: int = RECORDS
 ) -> int:
-    text = _CONNECT + program.format(topic=topic, partitions=partitions, records=records)
+    text = CONNECT + program.format(topic=topic, partitions=partitions, records=records)
     return int(run_client(lab, f"{name}-{topic}", image, text).split("RESULT ", 1)[1].split()[0])

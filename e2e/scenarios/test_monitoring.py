@@ -14,9 +14,10 @@ from e2e.cluster.testbed import Testbed
 from e2e.scenarios.alert_watch import Watch, a_disk_waits_for_its_replacement
 from e2e.scenarios.disk_slot import Slot
 from e2e.scenarios.install import AGENTS, namespace
-from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab, light, sample
+from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab, light, run_client, sample
 from e2e.scenarios.machine import Machine
 from e2e.scenarios.monitoring import NAMESPACE, Stack, monitoring
+from e2e.scenarios.records import CONNECT, RECORDS, write
 from e2e.scenarios.stand import Stand
 from tools.monitoring.alerts import ALERTS
 from tools.monitoring.documented import documented_queries
@@ -39,6 +40,17 @@ _MAY_BE_EMPTY: Final = {
     "Paused": False,
     "Agents without enough CPU time": False,
 }
+
+_COMMIT: Final = f"""{CONNECT}
+from kafka.structs import OffsetAndMetadata
+c = KafkaConsumer(group_id="readers", enable_auto_commit=False, **S)
+first = TopicPartition("counted", 0)
+c.assign([first])
+end = c.end_offsets([first])[first]
+c.commit({{first: OffsetAndMetadata(end, "", -1), TopicPartition("counted", 1): OffsetAndMetadata(0, "", -1),
+          TopicPartition("counted", 2): OffsetAndMetadata(0, "", -1)}})
+print("RESULT", end)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +175,31 @@ def test_a_query_of_the_documentation_has_an_answer_for_each_disk(
     kafka.until(question, answered, _SOON)
     print(question, "\n".join(f"{each['metric']} {each['value'][1]}" for each in found), sep="\n")
     assert len(found) == len(disks)
+
+
+def test_topics_and_consumer_groups_have_metrics(stack: Stack, kafka: Lab, spindle_image: str) -> None:
+    pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in kafka.list("pods", "spindle.dev/role")}
+    kafka.patch(
+        "kafkacluster",
+        CLUSTER,
+        {"spec": {"metrics": {"topics": ["counted"], "consumerLag": {"enabled": True}}}},
+    )
+    write(kafka, spindle_image, "counted")
+    committed = run_client(kafka, "committer", spindle_image, _COMMIT).split("RESULT ", 1)[1].split()[0]
+    of_topic = f'{{namespace="{kafka.namespace}",kafka_cluster="{CLUSTER}",topic="counted"}}'
+
+    def total(metric: str) -> float:
+        return sum(float(each["value"][1]) for each in stack.prometheus.query(metric + of_topic))
+
+    kafka.until(
+        "the group's lag", lambda: total("kafka_consumergroup_lag") == RECORDS - int(committed), _SOON
+    )
+    # The kubelet updates a pod's files within about two minutes.
+    kafka.until("the topic's bytes", lambda: total("spindle_topic_replica_bytes") > 0, _SOON)
+    messages = "kafka_server_brokertopicmetrics_messagesin_total"
+    kafka.until(f"{messages} of the topic", lambda: total(messages) == RECORDS, _SOON)
+    now = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in kafka.list("pods", "spindle.dev/role")}
+    assert now == pods  # nothing restarted
 
 
 def _expressions(board: dict[str, Any], kafka: Lab) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Makes the pictures of the map in the manual from sample objects, with a real API server and a real browser: ``python -m tools.map_picture``."""
+"""The picture of the map of a large cluster: sample objects in a real API server, shown in a real browser."""
 
 import tempfile
 from pathlib import Path
@@ -6,14 +6,13 @@ from typing import Any, Final
 
 from kubernetes import client, config
 
-from e2e.chromium import Chromium, find_chromium
+from e2e.chromium import Chromium
 from e2e.cluster.apiserver import ApiServer
 from tests import map_samples
 from tests.kube.api import Resources
 from tests.map_server import put, spindle_ui
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-_IMAGES: Final = ROOT / "docs/images"
 _BROKERS, _DISKS = 18, 8
 _WAITING: Final = (
     map_samples.waiting(
@@ -26,12 +25,13 @@ _WAITING: Final = (
 )
 
 
-def main() -> None:
-    """Write both pictures."""
-    program = find_chromium()
-    if program is None:
-        raise SystemExit("there is no Chromium on this machine")
-    _IMAGES.mkdir(exist_ok=True)
+def picture_large(program: str, picture: Path) -> None:
+    """Write the picture.
+
+    Args:
+        program: Chromium's path.
+        picture: the file to write, a PNG of 1280 by 640 pixels.
+    """
     with ApiServer() as server, tempfile.TemporaryDirectory() as folder:
         server.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
         server.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(ROOT / "crds"))
@@ -49,11 +49,7 @@ def main() -> None:
                 core: Any = client.CoreV1Api(api)
                 core.replace_namespaced_config_map(later["metadata"]["name"], "default", later)
             tab.wait("document.getElementById('moves').innerText.includes('/s')")
-            tab.screenshot(_IMAGES / "map.png")
-            tab.evaluate("document.querySelector('.cell[data-state=Evacuating]').click()")
-            tab.wait("document.querySelector('.history')")
-            tab.dark(on=True)
-            tab.screenshot(_IMAGES / "map-disk.png")
+            tab.screenshot(picture)
 
 
 def _create(api: client.ApiClient) -> None:
@@ -72,7 +68,3 @@ def _create(api: client.ApiClient) -> None:
                 )
     put(resources, map_samples.proposal("demo"))
     core.create_namespaced_config_map("default", map_samples.journal("demo", ago=120))
-
-
-if __name__ == "__main__":
-    main()
