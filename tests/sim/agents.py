@@ -438,8 +438,8 @@ class Agent:
         self.real: Any = None
 
     def start(self) -> None:
-        """A new process."""
-        if not self.node.up:
+        """A new process, unless one runs."""
+        if not self.node.up or self.process is not None:
             return
         process = Process(self.world.kernel, self.name, lambda: self.node.skew)
         process.agent = self

@@ -769,7 +769,8 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             RetentionReduced ProducersThrottled ProducersBlocked MovesBlocked EmptyReplicaMayLead TargetUnavailable TargetUnusable TargetDiskFilling Executing
             MaintenanceWindowClosed TopicDeleted ReplicaRelocated MoveNotStarted ReplicaSizeChanged TargetGone NoMovesLeft Expired Superseded StoppedByUser
             ApprovalWithdrawn MaxDurationExceeded LogDirNotSelectable RunFailed RunSucceeded DiskFailureHasPriority PartitionsUnderMinIsr AnotherProposalExecuting BlockedByOfflineLogDir
-            JournalNotFound JournalDeleted CancellationRejected AgentNotReporting AgentStarved AllowedForCompatibility OrphanedObject"""),
+            JournalNotFound JournalDeleted CancellationRejected AgentNotReporting AgentStarved AllowedForCompatibility OrphanedObject
+            BrokerOutOfSync"""),
         (_P.free_space, "DisksFull DiskOffline"),
         (_P.other_broker, "TopicNameTooLong"),
         (_P.last_disk, "LastDisk"),

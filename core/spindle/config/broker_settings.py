@@ -129,13 +129,20 @@ def put_back_on(state: ClusterState, builder: PlanBuilder, node_id: int, broker:
     if standing is not None and not orders:
         builder.do(_note(broker, DynamicConfigRecord(), state.now))
         return False
-    wait = _left(broker, sorted(record.settings))
-    builder.wait(wait)
-    if state.waited(wait.key) > _RESTART_AFTER:
+    if not wait_for_revert(state, builder, broker, sorted(record.settings)):
         return True
     if orders:
         builder.do(Tune(broker=node_id, values=orders))
     return False
+
+
+def wait_for_revert(
+    state: ClusterState, builder: PlanBuilder, broker: SnapshotObject, keys: Sequence[str]
+) -> bool:
+    """Whether a broker that is about to be removed still waits until these dynamic configs are reverted: for three minutes at most."""
+    wait = _left(broker, keys)
+    builder.wait(wait)
+    return state.waited(wait.key) <= _RESTART_AFTER
 
 
 def _left(owner: SnapshotObject, keys: Sequence[str]) -> Waiting:

@@ -100,12 +100,13 @@ class DiskInventory:
 
     @cached_property
     def dead_brokers(self) -> frozenset[int]:
-        """Brokers of which every disk is certainly bad, so that Kafka cannot run there: all their replicas are on dead dirs."""
+        """Brokers on which Kafka cannot run, since every disk is certainly bad or waits to be formatted: all their replicas are on dead dirs."""
         return frozenset(
             broker
             for broker, mine in self.by_broker.items()
             if (used := [slot for slot in mine if slot.mode != disk_facts.ABSENT])
-            and all(slot.health.surely_bad for slot in used)
+            and any(slot.health.surely_bad for slot in used)
+            and all(slot.health.surely_bad or _is_blank(slot) for slot in used)
             and not any(slot.running or slot.broker_answered for slot in used)
         )
 
@@ -231,3 +232,8 @@ class DiskInventory:
     @cached_property
     def _present(self) -> frozenset[DiskState]:
         return frozenset(record.state for record in self.states.values())
+
+
+def _is_blank(slot: BrokerDisk) -> bool:
+    """Whether the disk holds nothing, by a current report."""
+    return slot.health.fresh and slot.health.content == disk_facts.BLANK

@@ -235,11 +235,12 @@ def _was_on(state: ClusterState, broker_id: int, disk: InspectedDisk) -> Collect
     broker = state.brokers[broker_id]
     entries = (broker.get("status") or {}).get("disks") or ()
     new = {e.get("name") for e in entries if e.get("state") == DiskState.REPLACING}
-    if disk["name"] not in new:
-        return None
-    if read_list(broker["spec"].get("logDirs")).dirs.keys() - new or any(
-        d["name"] not in new and d.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE
-        for d in disks_of(broker)
+    if disk["name"] in new and (
+        read_list(broker["spec"].get("logDirs")).dirs.keys() - new
+        or any(
+            d["name"] not in new and d.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE
+            for d in disks_of(broker)
+        )
     ):
         return ()
     acceptances = parse(objects.annotation(broker, ANN_ACCEPTED)).values()

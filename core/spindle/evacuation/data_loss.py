@@ -25,6 +25,8 @@ from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key, names_of
 from spindle.model.waiting import Waiting, counted, some
 
+_MESSAGE: Final = 3500  # characters; a condition's message has at most 4096
+_NAMES: Final = 500  # characters of the partitions' names in the text about one loss
 _BAD: Final = (DiskState.FAILED, DiskState.EVACUATING)
 
 
@@ -118,21 +120,45 @@ def _elections(elect: Collection[Key]) -> list[ElectUnclean]:
 
 
 def at_risk(inventory: DiskInventory) -> str | None:
-    """The message of the condition DataAtRisk, with the exact acceptance to paste; None if nothing is lost."""
+    """The message of the condition DataAtRisk, with the exact acceptances to paste; None if nothing is lost.
+
+    A message is cut where the CRD's limit is, so losses that are not accepted yet come first, as many as fit.
+    """
     if not inventory.losses:
         return None
-    parts = []
+    accepted = {
+        (int(broker["spec"]["id"]), disk): entry
+        for broker in inventory.state.brokers.values()
+        for disk, entry in parse(objects.annotation(broker, ANN_ACCEPTED)).items()
+    }
+    open_, given = [], []
     for loss in inventory.losses:
-        named = names_of(loss.partitions)
-        name = names.broker_name(inventory.state.name, loss.broker)
-        back = "free space on the disk" if _is_full(inventory, loss) else "bring the disk back with its data"
-        copies = "replica" if len(named) == 1 else "replicas"
+        known = accepted.get((loss.broker, loss.disk))
+        if known is not None and not known.done and known.text == loss.text:
+            given.append(f"{loss.disk} of {names.broker_name(inventory.state.name, loss.broker)}")
+        else:
+            open_.append(_loss(inventory, loss))
+    parts = [text for i, text in enumerate(open_) if sum(map(len, open_[: i + 1])) <= _MESSAGE]
+    if len(parts) < len(open_):
         parts.append(
-            f"The only in-sync {copies} of {counted(len(named), 'partition')} {'is' if len(named) == 1 else 'are'} on {loss.disk} of {name}, "
-            f"which has failed: {some(named, 20)}. To resolve: {back}; or, if it is permanently lost, "
-            f"{loss_entry(name, loss.disk, loss.text)}"
+            f"The losses of {counted(len(open_) - len(parts), 'more disk')} are listed here when these are resolved or accepted."
         )
+    if given:
+        parts.append(f"The loss of the only in-sync replicas on {some(given)} is accepted.")
     return " ".join(parts)
+
+
+def _loss(inventory: DiskInventory, loss: Loss) -> str:
+    named = names_of(loss.partitions)
+    name = names.broker_name(inventory.state.name, loss.broker)
+    back = "free space on the disk" if _is_full(inventory, loss) else "bring the disk back with its data"
+    copies = "replica" if len(named) == 1 else "replicas"
+    shown = max((n for n in range(1, 21) if sum(map(len, named[:n])) <= _NAMES), default=1)
+    return (
+        f"The only in-sync {copies} of {counted(len(named), 'partition')} {'is' if len(named) == 1 else 'are'} on {loss.disk} of {name}, "
+        f"which has failed: {some(named, shown)}. To resolve: {back}; or, if it is permanently lost, "
+        f"{loss_entry(name, loss.disk, loss.text)}"
+    )
 
 
 def _is_full(inventory: DiskInventory, loss: Loss) -> bool:

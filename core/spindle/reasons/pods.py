@@ -50,6 +50,12 @@ SECTIONS = (
                 "page",
             ),
             Reason(
+                "BrokerOutOfSync",
+                "Kafka runs in a broker's pod, but for five minutes the controllers have fenced it, or replicas on it have not been in sync; nothing else is known to be wrong with it",
+                "nothing while its replicas catch up; otherwise check the network between the named node and those of the controllers and other brokers, network policies included",
+                "ticket",
+            ),
+            Reason(
                 "DisksFull",
                 "Kafka exits soon after its start, and all of its disks are full",
                 "free space on the disks, or enlarge a file system; Kafka then starts by itself",

@@ -62,6 +62,7 @@ from spindle.reconcile.healing import (
 from spindle.reconcile.phase import Phase
 from spindle.reconcile.problems import report_nodes, report_problems
 from spindle.rollout.eviction import EvictionLimits, reconcile_evictions
+from spindle.rollout.out_of_sync import report_out_of_sync
 from spindle.rollout.overdue_starts import report_overdue_starts
 from spindle.rollout.pods import reconcile_pods
 from spindle.rollout.readiness_gates import reconcile_gates
@@ -240,5 +241,6 @@ REPORT_PHASES: Final = (
     Phase(report_nodes),
     Phase(report_problems),
     Phase(report_overdue_starts),
+    Phase(report_out_of_sync),
     Phase(report_clocks),
 )

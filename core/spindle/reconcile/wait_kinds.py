@@ -98,6 +98,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
         {
             "AgentTooOld",
             "AnotherBrokerDown",
+            "BrokerOutOfSync",
             "CorrelatedDiskFailures",
             "CorrelatedDiskStalls",
             "CrashLooping",

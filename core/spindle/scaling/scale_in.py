@@ -13,7 +13,7 @@ from spindle.api import names
 from spindle.api.enums import DiskState
 from spindle.brokers.claim_annotations import claim_annotations
 from spindle.brokers.records import return_deadline_passed
-from spindle.config.broker_settings import put_back_on
+from spindle.config.broker_settings import put_back_on, wait_for_revert
 from spindle.disks.disk_inventory import BEGUN, DiskInventory
 from spindle.evacuation.stuck import find_stuck, room_of
 from spindle.model import objects
@@ -29,6 +29,7 @@ from spindle.model.replica_index import names_of
 from spindle.model.requests import SCALED_IN, RestartRequest
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
+from spindle.model.view import CORDONED
 from spindle.model.waiting import Waiting, counted, some
 from spindle.scaling.choose import ScaleInCandidate, choose_brokers
 from spindle.scaling.rules import may_begin, may_go
@@ -204,6 +205,9 @@ def _leave(
     """Take one step. False if the broker must not be stopped yet."""
     state, broker_id = inventory.state, int(broker["spec"]["id"])
     if not broker["spec"].get("leaving"):
+        throttles = _throttles_on(inventory, broker_id)
+        if throttles and wait_for_revert(state, builder, broker, throttles):
+            return False
         records.note(broker_id, leaving=True)
         return True
     if broker_id in state.pods:
@@ -214,6 +218,15 @@ def _leave(
     else:
         _remove(state, builder, identity, broker)
     return True
+
+
+def _throttles_on(inventory: DiskInventory, broker: int) -> list[str]:
+    """Throttles that Spindle set on a broker and has not reverted yet: Kafka changes no config of a broker that is not registered any more.
+
+    Its cordon stays until it has stopped, so that it gets no new replica.
+    """
+    entries = inventory.journal.settings if inventory.journal is not None else ()
+    return sorted(e.key for e in entries if (e.kind, e.name) == ("broker", str(broker)) and e.key != CORDONED)
 
 
 def _unregister(builder: PlanBuilder, broker: SnapshotObject, *, fenced: bool) -> None:

@@ -1,0 +1,75 @@
+"""Reports brokers that run and have been out of sync for long, although nothing else is known to be wrong with them.
+
+Where the network between nodes is cut or filtered, Kubernetes sees nothing: the kubelet still reports the pod. Without a way to the controllers, Kafka
+fences the broker; without a way to the leaders, its replicas leave the ISR.
+"""
+
+from typing import Final
+
+from spindle.api import names
+from spindle.model import objects
+from spindle.model.plan_builder import PlanBuilder
+from spindle.model.snapshot import SnapshotObject
+from spindle.model.state import ClusterState
+from spindle.model.times import seconds
+from spindle.model.waiting import Waiting, counted, some
+from spindle.rollout.starts import unfinished
+
+PATIENCE: Final = 300.0  # seconds; a follower that only stopped briefly has caught up by then
+
+
+def report_out_of_sync(state: ClusterState, builder: PlanBuilder) -> None:
+    """Add a wait for each broker that has been out of sync for five minutes and that no other wait is about."""
+    if state.kafka.error or state.kafka.partitions is None or not state.kafka.brokers:
+        return
+    marked = {int(mark["nodeId"]) for mark in state.unavailable_records}
+    named = {part for wait in builder.waits for part in wait.object.split("/")}
+    for node_id, broker in state.brokers.items():
+        pod = state.pods.get(node_id)
+        if (
+            pod is None
+            or objects.deleting(pod)
+            or not objects.kafka_runs(pod)
+            or node_id in marked
+            or objects.name(broker) in named
+            or unfinished(broker, pod)
+        ):
+            continue
+        since = _since(pod)
+        if since is not None and state.now - since >= PATIENCE:
+            builder.wait(_out_of_sync(state, node_id, objects.name(pod)))
+
+
+def _since(pod: SnapshotObject) -> float | None:
+    """Since when the pod's readiness gate says that the broker is not in sync; None if it is in sync or that is not known."""
+    gate = objects.condition(pod, names.READINESS_GATE) or {}
+    return seconds(gate.get("lastTransitionTime")) if gate.get("status") == "False" else None
+
+
+def _out_of_sync(state: ClusterState, node_id: int, name: str) -> Waiting:
+    node, minutes = state.node_of(node_id) or "its node", round(PATIENCE / 60)
+    known = (state.kafka.brokers or {}).get(node_id)
+    late = sorted(p.name for p in state.kafka.partition_index.lagging.get(node_id, ()))
+    if known is None or known.fenced:
+        return Waiting(
+            "SyncReplicas",
+            f"Pod/{name}",
+            "BrokerOutOfSync",
+            f"Kafka runs in {name}, but for more than {minutes} minutes the controllers have had no heartbeat from it: it is fenced and leads no partition.",
+            f"Check that {node} reaches the nodes of the controllers (network policies and firewalls included), and see kubectl logs {name} -c kafka. "
+            "If the network is fine, delete the pod.",
+            objects=tuple(late),
+        )
+    offline = sorted(d.path for d in known.log_dirs or () if d.error)
+    return Waiting(
+        "SyncReplicas",
+        f"Pod/{name}",
+        "BrokerOutOfSync",
+        f"Kafka runs in {name}, but {counted(len(late), 'replica')} on it {'has' if len(late) == 1 else 'have'} not been in sync for more than "
+        f"{minutes} minutes: {some(late)}.",
+        f"Bring back or replace the disk of {some(offline)}, which Kafka has taken offline: they may be there."
+        if offline
+        else f"Nothing to do while they catch up. Otherwise check that {node} reaches the nodes of the other brokers (network policies and firewalls "
+        f"included), and see kubectl logs {name} -c kafka.",
+        objects=tuple(late),
+    )
