@@ -239,6 +239,12 @@ def test_odd_is_not_well() -> None:
     assert disk.during(120, FULL).said == ("Failed", "ProbeError")
 
 
+def test_a_full_disk_that_is_put_back_is_not_swapped_any_more() -> None:
+    disk = Disk().during(4, FULL).during(20, replace(GOOD, fs_uuid=G))
+    assert disk.said == ("Swapped", "OtherFileSystem")
+    assert disk.during(60, FULL).said == ("Suspect", "Full")
+
+
 def test_unseen_rounds_neither_heal_nor_harm() -> None:
     disk = Disk().during(4, GOOD).during(4, EIO).during(20, GOOD).during(60, BLIND)
     assert disk.said == ("Failed", "ProbeError")

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spindle.api.enums import DiskVerdict
-from spindle.disks.findings import BY_KAFKA, BY_PROBE, RULES, SUSPECT_LEAVES, Finding, ProbeSettings, find
+from spindle.disks.findings import (
+    BY_KAFKA,
+    BY_PROBE,
+    ON_RIGHT_DISK,
+    RULES,
+    SUSPECT_LEAVES,
+    Finding,
+    ProbeSettings,
+    find,
+)
 from spindle.disks.signals import ProbeOutcome, Signals
 from spindle.model import disk_facts
 
@@ -223,9 +232,10 @@ def _count(watch: DiskTracker, finding: Finding, now: float) -> DiskTracker:
 def _failed(watch: DiskTracker, finding: Finding, now: float) -> Trigger:
     rule = finding.rule
     if rule is None or not rule.verdict.bad:
-        # A suspect disk is neither bad nor healthy.
+        # A suspect disk is neither bad nor healthy. But a probe that found no space, say, was on the right disk.
         odd = rule is not None and rule.verdict is DiskVerdict.SUSPECT
-        return _broken(watch.failed) if odd else _well(watch.failed, now)
+        right = finding.reason in ON_RIGHT_DISK and _is_wrong_disk(watch.failed)
+        return _broken(watch.failed) if odd and not right else _well(watch.failed, now)
     trigger = _seen(watch.failed, finding, now)
     on = trigger.finding
     if on is None:
@@ -236,6 +246,11 @@ def _failed(watch: DiskTracker, finding: Finding, now: float) -> Trigger:
     if changed and not trigger.held and trigger.reason_run >= rule.rounds:
         return _rise(trigger, finding, now)
     return trigger if changed else _settle(trigger, finding, now)
+
+
+def _is_wrong_disk(trigger: Trigger) -> bool:
+    rule = trigger.finding.rule if trigger.finding is not None else None
+    return rule is not None and rule.verdict in (DiskVerdict.MISSING, DiskVerdict.SWAPPED)
 
 
 def _slow(trigger: Trigger, finding: Finding, now: float) -> Trigger:

@@ -73,6 +73,7 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 BY_KAFKA: Final = ("LogDirOffline", "OfflineFull")
 BY_PROBE: Final = ("ProbeError", "WrongData")
+ON_RIGHT_DISK: Final = ("Full", "NotPermitted")  # what a probe that returned found on the recorded disk
 # A device that keeps completing writes is slow, not hung: the probe's write is queued. No completed write for half of the time is
 # sufficient evidence and does not delay the verdict; if that is not known, the write must be pending for 1.5 times as long. A write
 # that is pending for three times as long hangs, whatever else the device does.
