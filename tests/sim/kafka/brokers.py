@@ -136,6 +136,11 @@ class Brokers(Quorum):
             return
         if not process.loaded and process.hangs():
             return  # it loads the logs of all dirs first
+        blank = next((path for path, fs in process.live().items() if fs.meta is None), None)
+        if not process.loaded and blank is not None:  # a dir that did not answer when the process started
+            self.processes.pop(process.uid)
+            self.on_exit(process.uid, f"No `meta.properties` found in {blank}")
+            return
         process.stuck = process.stuck and process.hangs()
         if self.hears(process) and not self._heard(process):
             return
