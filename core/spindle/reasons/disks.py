@@ -263,7 +263,7 @@ SECTIONS = (
             Reason(
                 "AllDisksLost",
                 "every disk of every broker is blank or cannot be read, so no broker can start and Spindle cannot determine what is lost",
-                "bring one of the disks back as it was; or [start from scratch](../operations.md#deletion-and-finding-the-data-again), without topics and records",
+                "bring one of the disks back as it was; restore the claims of retained volumes that the message names; or [start from scratch](../operations.md#deletion-and-finding-the-data-again), without topics and records",
                 "page",
             ),
             Reason(

@@ -52,7 +52,7 @@ SECTIONS = (
             Reason(
                 "BrokerOutOfSync",
                 "Kafka runs in a broker's pod, but for five minutes the controllers have fenced it, or replicas on it have not been in sync; nothing else is known to be wrong with it",
-                "nothing while its replicas catch up; otherwise check the network between the named node and those of the controllers and other brokers, network policies included",
+                "check the network between the named node and those of the controllers and other brokers, network policies included; a broker whose replicas only catch up slowly needs nothing",
                 "ticket",
             ),
             Reason(
