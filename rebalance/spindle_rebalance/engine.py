@@ -31,6 +31,11 @@ SECURED: Final[Mapping[str, str]] = {
 }
 
 
+# In one pod the JVM only starts tasks, which are Python. Half of its CPU time would be its optimizing compiler, which pays off after minutes; several
+# threads that collect garbage only cost memory. The roll-up writes Parquet in the JVM, possibly encrypted to a store: that needs the compiler.
+_BRIEF: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
 def host_text(address: str) -> str:
     """An address for a URL: IPv6 in brackets."""
     try:
@@ -68,6 +73,8 @@ def settings(
     if len(options.targets) > 1:
         made["spark.scheduler.mode"] = "FAIR"  # clusters are processed in parallel
     if options.executors is None:
+        if options.rollup is None:
+            made["spark.driver.extraJavaOptions"] = _BRIEF  # read before the JVM starts, too
         return made
     return made | _on_kubernetes(options, options.executors, template, env)
 

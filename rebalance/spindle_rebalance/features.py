@@ -1,28 +1,18 @@
-"""Features of a cluster's replicas and disks: DataFrame → DataFrame functions, composed with ``.transform``.
+"""The row of one broker: counts, its replicas, and the histories of its disks.
 
-    brokers = source.read(spark, access, ranges).transform(summaries(cluster_id)).persist()
-    brokers.transform(replicas), brokers.transform(disks), brokers.transform(poison), brokers.transform(clocks)
-
-A day of a million replicas is 288 million samples, but only 288,000 records of a thousand brokers. So the shuffle moves the
-encoded records, 14 bytes per sample. All records of a broker go to one task, which makes one row per replica
-and one history per disk. Everything after that is small.
+A day of a million replicas is 288 million samples, but only 288,000 records of a thousand brokers. All records of a broker are summarised
+together, as arrays; everything after that is small.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from spindle_rebalance import summary
 from spindle_rebalance.summary import LATENCIES
-from spindle_rebalance.tidy import CleanRecords, Dated, clean_records
-
-Transform = Callable[[DataFrame], DataFrame]
+from spindle_rebalance.tidy import CleanRecords, Dated
 
 
 def _list(of: pa.DataType) -> pa.DataType:
@@ -72,32 +62,6 @@ BROKERS: Final = pa.schema(
         ("disks", _list(_DISK)),
     ]
 )
-
-
-def _schema() -> StructType:
-    return from_arrow_schema(BROKERS)
-
-
-def summaries(cluster_id: str | None = None, replicas_since_ms: int = 0) -> Transform:
-    """Records → one row per broker: counts, ``poison``, ``replicas`` and ``disks`` (arrays of structs).
-
-    Args:
-        cluster_id: id of the cluster; records of another cluster are poison. None: the id in a broker's first record.
-        replicas_since_ms: replica features use only samples that Kafka stored at or after this time (ms since 1970);
-            disk histories use all.
-    """
-
-    def summarised(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        first = next(batches, None)
-        if first is not None:
-            broker = int(first.column("broker")[0].as_py())
-            clean = clean_records(chained(first, batches), cluster_id, replicas_since_ms)
-            yield summarise(broker, clean, replicas_since_ms)
-
-    def transformed(records: DataFrame) -> DataFrame:
-        return records.groupBy("broker").applyInArrow(summarised, _schema())
-
-    return transformed
 
 
 def chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -159,17 +123,17 @@ def _disks(found: Sequence[summary.DiskHistory]) -> pa.StructArray:
                 pa.array([getattr(each, name) for each in found], pa.string())
                 for name in ("dir", "disk", "kind", "state")
             ),
-            _lists([each.at_s for each in found], pa.float64()),
-            _lists([each.used for each in found], pa.int64()),
-            _lists([each.capacity for each in found], pa.int64()),
-            _lists([each.appended for each in found], pa.float64()),
-            *(_lists([each.columns[name] for each in found], pa.float64()) for name in LATENCIES),
+            list_array([each.at_s for each in found], pa.float64()),
+            list_array([each.used for each in found], pa.int64()),
+            list_array([each.capacity for each in found], pa.int64()),
+            list_array([each.appended for each in found], pa.float64()),
+            *(list_array([each.columns[name] for each in found], pa.float64()) for name in LATENCIES),
         ],
         fields=list(_DISK),
     )
 
 
-def _lists(values: Sequence[Any], of: pa.DataType) -> pa.ListArray:
+def list_array(values: Sequence[Any], of: pa.DataType) -> pa.ListArray:
     """An array of lists; None stays None."""
     lengths = np.array([0 if each is None else len(each) for each in values], np.int64)
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -177,32 +141,3 @@ def _lists(values: Sequence[Any], of: pa.DataType) -> pa.ListArray:
     flat = np.concatenate(content) if content else np.zeros(0)
     absent = pa.array([each is None for each in values], pa.bool_())
     return pa.ListArray.from_arrays(ends, pa.array(flat, of), type=_list(of), mask=absent)
-
-
-def replicas(brokers: DataFrame) -> DataFrame:
-    """Summaries → one row per replica: broker, and the fields of ``replicas``."""
-    return brokers.select("broker", sf.explode("replicas").alias("found")).select("broker", "found.*")
-
-
-def disks(brokers: DataFrame) -> DataFrame:
-    """Summaries → one row per disk: broker, rack, and the fields of ``disks`` with its history as arrays."""
-    return brokers.select("broker", "rack", sf.explode("disks").alias("found")).select(
-        "broker", "rack", "found.*"
-    )
-
-
-def poison(brokers: DataFrame) -> DataFrame:
-    """Summaries → one row per listed unusable record: partition, offset, reason."""
-    return brokers.select(sf.explode("poison").alias("found")).select("found.*")
-
-
-def clocks(brokers: DataFrame) -> DataFrame:
-    """Summaries → one row per broker whose clock was off: broker, seconds, records."""
-    off = brokers.where("clock_records > 0")
-    return off.select("broker", sf.col("clock_s").alias("seconds"), sf.col("clock_records").alias("records"))
-
-
-def counts(brokers: DataFrame) -> DataFrame:
-    """Summaries → one row: records, rows, poisoned, doubled, summed over all brokers."""
-    names = ("records", "rows", "poisoned", "doubled")
-    return brokers.select(*(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in names))

@@ -4,15 +4,13 @@ The agent and ``spindle-forecast`` use the same forecaster (`spindle.forecast`),
 same result. Disks that were sampled at the same times are forecast together, as arrays.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from spindle.forecast.forecast import forecast
 from spindle.forecast.history import DAY, HOUR, Columns, Floats, History, gather
@@ -24,7 +22,7 @@ _LEAST_S: Final = 6 * HOUR  # a shorter history is not tested
 _MOVED: Final = (
     0.001  # share of capacity: with less growth in the held-out part there was nothing to forecast
 )
-_COLUMNS: Final = pa.schema(
+COLUMNS: Final = pa.schema(
     [
         ("broker", pa.int32()),
         ("dir", pa.string()),
@@ -74,30 +72,16 @@ class Tested:
     in_range: Floats
 
 
-def forecasts(level: float) -> Callable[[DataFrame], DataFrame]:
-    """Disks with their histories (`features.disks`) → one row per disk: its latest state, forecast and back-test.
+def of_batch(batch: pa.RecordBatch, level: float) -> pa.RecordBatch:
+    """One row per disk: its latest state, forecast and back-test.
 
     ``eta``, ``low`` and ``high`` are seconds from the disk's latest sample, infinite for never, null with too little
     history; ``error_h`` and ``in_range`` are null if the back-test had nothing to test.
 
     Args:
-        level: the level to reach, as a share of capacity.
-
-    Raises:
-        ValueError: the level is not a share.
+        batch: broker, and the columns of a disk in `features.BROKERS`.
+        level: the level to reach, as a share of capacity above 0 and at most 1.
     """
-    if not 0 < level <= 1:
-        raise ValueError(f"level {level} must be a share of capacity above 0 and at most 1")
-
-    def forecast_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield of_batch(batch, level)
-
-    return lambda disks: disks.mapInArrow(forecast_all, from_arrow_schema(_COLUMNS))
-
-
-def of_batch(batch: pa.RecordBatch, level: float) -> pa.RecordBatch:
-    """The rows of `forecasts` for a batch of disks."""
     at_s, used, capacity, appended = (lists(batch, name) for name in ("at_s", "used", "capacity", "appended"))
     expected = DiskForecasts(*(np.full(batch.num_rows, np.nan) for _ in range(4)))
     tested = Tested(*(np.full(batch.num_rows, np.nan) for _ in range(2)))
@@ -127,7 +111,7 @@ def of_batch(batch: pa.RecordBatch, level: float) -> pa.RecordBatch:
             ),
             pa.array(within, pa.bool_()),
         ],
-        schema=_COLUMNS,
+        schema=COLUMNS,
     )
 
 

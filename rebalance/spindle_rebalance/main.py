@@ -94,13 +94,12 @@ class Engine:
         from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
         from pyspark.errors import PySparkException  # noqa: PLC0415 - it takes a second
 
-        from spindle_rebalance import source  # noqa: PLC0415 - it imports Spark
-        from spindle_rebalance.learn import learn  # noqa: PLC0415 - likewise
+        from spindle_rebalance.learn import learn_topic  # noqa: PLC0415 - it imports Spark
 
         try:
-            records = source.read(self._spark(), self._access(target), ranges)
-            return learn(
-                records,
+            return learn_topic(
+                self._spark(),
+                self._access(target),
                 ranges,
                 cluster_id=picture.kafka.cluster_id,
                 level=_FULL,

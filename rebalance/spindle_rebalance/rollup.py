@@ -11,7 +11,7 @@ depend on the time since then.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -64,7 +64,7 @@ def catch_up(
         access: address and credentials of the topic.
         path: URL of the roll-up; a separate one for each cluster.
         until_ms: current time (ms since 1970).
-        cluster_id: see `features.summaries`.
+        cluster_id: see `study.Study`.
 
     Returns:
         The hours that were written.
@@ -109,7 +109,7 @@ def roll(
         path: URL of the roll-up; a separate one for each cluster.
         since_ms: time from which all records are included (ms since 1970); an hour that started earlier is incomplete.
         until_ms: time up to which records are included (ms since 1970); hours that ended `LATE_MS` before it are complete.
-        cluster_id: see `features.summaries`.
+        cluster_id: see `study.Study`.
     """
     last = (until_ms - LATE_MS) // HOUR_MS * HOUR_MS
     files = _Files(spark, path)
@@ -132,7 +132,7 @@ def roll(
     return Rolled(tuple(row.hour for row in fresh), tuple(sorted(done)))
 
 
-def hourly(since_ms: int, before_ms: int, cluster_id: str | None = None) -> features.Transform:
+def hourly(since_ms: int, before_ms: int, cluster_id: str | None = None) -> Callable[[DataFrame], DataFrame]:
     """Records → one row per broker and hour between these times: hour, offsets, records, ``replicas`` and ``disks``."""
 
     def summarised(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,65 +1,24 @@
 """Which disks are slow now, and since when: applies core's rule (`spindle.disks.peers`) to the latest part of the history."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from spindle.disks.peers import Fleet, PeerFloats, PeerInts, Verdicts, judge
 from spindle_rebalance.arrays import lists
 from spindle_rebalance.findings import SlowFinding
 from spindle_rebalance.summary import LATENCIES
 
-WINDOW: Final = 288  # number of latest samples: a day at one per five minutes
 _MS: Final = 1000
-_COLUMNS: Final = pa.schema(
-    [
-        ("broker", pa.int32()),
-        ("dir", pa.string()),
-        ("since_ms", pa.int64()),
-        ("times", pa.float64()),
-        ("latency_ms", pa.float64()),
-        ("peers_ms", pa.float64()),
-        ("peers", pa.int64()),
-        ("message", pa.string()),
-    ]
-)
-
-
-def slow_disks(window: int = WINDOW) -> Callable[[DataFrame], DataFrame]:
-    """Disks with their histories (`features.disks`, of one cluster) → one row per disk that is slow now: broker, dir, `SlowFinding`.
-
-    Args:
-        window: number of latest samples to use.
-    """
-
-    def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pylist(list(of_batches(list(batches))), schema=_COLUMNS)
-
-    def transformed(disks: DataFrame) -> DataFrame:
-        latest = disks.select(
-            "broker", "dir", "disk", "kind", *(_latest(name, window) for name in ("at_s", *LATENCIES))
-        )
-        # All disks of a cluster are compared with each other; ten thousand disks take some tens of MB.
-        return latest.repartition(1).mapInArrow(found, from_arrow_schema(_COLUMNS))
-
-    return transformed
-
-
-def _latest(name: str, window: int) -> Column:
-    start = sf.greatest(-sf.size(name), sf.lit(-window))
-    return sf.when(sf.size(name) > 0, sf.slice(name, start, window)).otherwise(sf.col(name)).alias(name)
 
 
 def of_batches(batches: Sequence[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    """The rows of `slow_disks`, by broker and dir.
+    """A row for each disk that is slow now, by broker and dir: broker, dir, and the attributes of a `SlowFinding`.
 
     Args:
-        batches: broker, dir, disk, kind, at_s and the columns of `LATENCIES`, as lists.
+        batches: all disks of one cluster, each with the latest part of its history: broker, dir, disk, kind, at_s and the columns of `LATENCIES`, as lists.
     """
     if not batches:
         return

@@ -3,10 +3,13 @@
 Ranges are determined once at the start (`find_ranges`) and reported with the results: the same ranges give the same rows
 as long as Kafka keeps them. A range that Kafka no longer has completely is refused, never read partially. Values are passed on
 unchanged, in Arrow batches of a few megabytes; they are decoded where all records of a broker are together.
+
+A run reads pieces of the topic in tasks that use the records themselves (`records`); the roll-up, and brokers whose
+records are in several partitions, use the data source (`read`).
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spindle.api import names
+from spindle_rebalance.pieces import Piece
 
 FORMAT: Final = "spindle-samples"
 RECORDS: Final = "partition int, offset bigint, stored_ms bigint, broker int, value binary"
@@ -153,6 +157,19 @@ def read(spark: SparkSession, access: Access, ranges: Ranges, splits: int | None
     return spark.read.format(FORMAT).options(**options).load()
 
 
+def records(access: Access, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The records of a piece, all shares of it, in batches of about `_BATCH_BYTES`.
+
+    Raises:
+        RangeGoneError: Kafka no longer has all of them.
+        SourceError: Kafka did not answer.
+    """
+    wanted = [Split(partition, first, end) for partition, (first, end) in sorted(piece.ranges.items())]
+    if wanted:
+        with _Asked(access) as consumer:
+            yield from _batches(consumer, access, wanted)
+
+
 class SamplesSource(DataSource):
     """The data source. Options: those of `Access`, ``ranges`` (JSON: partition → [first, end]) and ``splits``."""
 
@@ -204,7 +221,7 @@ class SamplesReader(DataSourceReader):
         if not isinstance(partition, Split):  # Spark's placeholder if there is nothing to read
             return
         with _Asked(self._access) as consumer:
-            yield from _batches(consumer, self._access, partition)
+            yield from _batches(consumer, self._access, [partition])
 
 
 def split(ranges: Ranges, wanted: int) -> list[Split]:
@@ -288,35 +305,56 @@ class _Asked:
         return SourceError(f"topic {self._access.topic} at {', '.join(self._access.bootstrap)}: {text}")
 
 
-def _batches(consumer: Any, access: Access, piece: Split) -> Iterator[pa.RecordBatch]:
-    """The records of a split, in batches of about `_BATCH_BYTES`. Offsets without a record (compaction, transactions) are skipped."""
-    place = TopicPartition(access.topic, piece.partition)
-    consumer.assign([place])
-    lowest, highest = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
-    if lowest > piece.first or highest < piece.end:
-        raise RangeGoneError(_gone(piece, f"Kafka has {lowest} to {highest}"))
-    consumer.seek(place, piece.first)
+def _batches(consumer: Any, access: Access, wanted: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+    """The records of splits of different partitions, in batches of about `_BATCH_BYTES`."""
     kept: list[Any] = []
     size = 0
-    while consumer.position(place) < piece.end:
-        before = consumer.position(place)
-        try:
-            records = consumer.poll(timeout_ms=int(access.timeout_s * 1000)).get(place, [])
-        except OffsetOutOfRangeError as error:
-            raise RangeGoneError(_gone(piece, "they were deleted in the meantime")) from error
-        if not records and consumer.position(place) == before:
-            raise SourceError(
-                f"no record of {place.topic}-{place.partition} came within {access.timeout_s:g} s"
-            )
-        for record in records:
-            if record.offset < piece.end:
-                kept.append(record)
-                size += len(record.value or b"")
-                if size >= _BATCH_BYTES:
-                    yield _batch(piece.partition, kept)
-                    kept, size = [], 0
+    for record in _records(consumer, access, wanted):
+        kept.append(record)
+        size += len(record.value or b"")
+        if size >= _BATCH_BYTES:
+            yield _batch(kept)
+            kept, size = [], 0
     if kept:
-        yield _batch(piece.partition, kept)
+        yield _batch(kept)
+
+
+def _records(consumer: Any, access: Access, wanted: Sequence[Split]) -> Iterator[Any]:
+    """The same one by one. Offsets without a record (compaction, transactions) are skipped."""
+    left = {TopicPartition(access.topic, piece.partition): piece for piece in wanted}
+    _begin(consumer, left)
+    while left:
+        before = {place: consumer.position(place) for place in left}
+        try:
+            polled = consumer.poll(timeout_ms=int(access.timeout_s * 1000))
+        except OffsetOutOfRangeError as error:
+            gone = next((piece for place, piece in left.items() if place in error.args[0]), wanted[0])
+            raise RangeGoneError(_gone(gone, "they were deleted in the meantime")) from error
+        if not polled and all(consumer.position(place) == at for place, at in before.items()):
+            waiting = ", ".join(f"{place.topic}-{place.partition}" for place in left)
+            raise SourceError(f"no record of {waiting} came within {access.timeout_s:g} s")
+        for place, found in polled.items():
+            yield from (record for record in found if record.offset < left[place].end)
+        _drop_read(consumer, left)
+
+
+def _begin(consumer: Any, left: dict[TopicPartition, Split]) -> None:
+    """Start reading at the beginning of each split. Raises RangeGoneError."""
+    places = list(left)
+    consumer.assign(places)
+    lowest, highest = consumer.beginning_offsets(places), consumer.end_offsets(places)
+    for place, piece in left.items():
+        if lowest[place] > piece.first or highest[place] < piece.end:
+            raise RangeGoneError(_gone(piece, f"Kafka has {lowest[place]} to {highest[place]}"))
+        consumer.seek(place, piece.first)
+    _drop_read(consumer, left)
+
+
+def _drop_read(consumer: Any, left: dict[TopicPartition, Split]) -> None:
+    """Do not read on what is read to its end."""
+    for place in [place for place, piece in left.items() if consumer.position(place) >= piece.end]:
+        consumer.pause(place)
+        del left[place]
 
 
 def _gone(piece: Split, why: str) -> str:
@@ -326,10 +364,10 @@ def _gone(piece: Split, why: str) -> str:
     )
 
 
-def _batch(partition: int, records: list[Any]) -> pa.RecordBatch:
+def _batch(records: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
-            pa.repeat(pa.scalar(partition, pa.int32()), len(records)),
+            pa.array([record.partition for record in records], pa.int32()),
             pa.array([record.offset for record in records], pa.int64()),
             pa.array([record.timestamp for record in records], pa.int64()),
             pa.array([broker_of(record.key) for record in records], pa.int32()),

@@ -204,7 +204,9 @@ def _rate(where: str, parts: list[Dated]) -> float:
     rates = [each.appended[where] for each in parts if where in each.appended]
     if len(parts) < parts[0].sample.parts:
         return float("nan")
-    return float(np.sum(rates)) if rates else 0.0
+    if len(rates) < 2:
+        return rates[0] if rates else 0.0
+    return float(np.sum(rates))
 
 
 def _bytes(rates: Floats, seconds: Floats) -> Floats | None:
@@ -238,13 +240,15 @@ def _matrices(moments: list[list[Dated]]) -> tuple[list[tuple[str, int, str]], _
         rows = before[1] if before is not None and _same(before[0], batch) else _rows(batch, known)
         layouts[part.sample.part] = (batch, rows)
         placed.append((k, rows, batch))
-    size = np.full((len(known), len(moments)), np.nan)
+    # One sample is written after the other; the figures read one replica after the other.
+    size = np.full((len(moments), len(known)), np.nan)
     rate = np.full_like(size, np.nan)
     leader = np.full(size.shape, -1, np.int8)
     for k, rows, batch in placed:
-        size[rows, k] = batch.column("bytes").to_numpy()
-        rate[rows, k] = batch.column("append_rate").to_numpy(zero_copy_only=False)
-        leader[rows, k] = batch.column("leader").cast(pa.int8()).fill_null(-1).to_numpy()
+        size[k, rows] = batch.column("bytes").to_numpy()
+        rate[k, rows] = batch.column("append_rate").to_numpy(zero_copy_only=False)
+        leader[k, rows] = batch.column("leader").cast(pa.int8()).fill_null(-1).to_numpy()
+    size, rate, leader = (np.ascontiguousarray(each.T) for each in (size, rate, leader))
     at_s = np.array([parts[0].at_ms / _MS for parts in moments])
     return list(known), _Table(at_s, size, rate, leader)
 

@@ -8,12 +8,12 @@ sending such samples was interrupted, it is not; then the clock of the following
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from spindle.samples.codec import Poison, Sample, decode
+from spindle.samples.codec import Poison, Sample, decode_all
 from spindle.samples.schema import REPLICAS
 from spindle_rebalance.findings import Poisoned
 
@@ -25,6 +25,7 @@ _TOGETHER: Final = 0.5  # share of an interval: records that Kafka stored closer
 _FRESH: Final = 2  # minimum number of intervals of samples sent together, if some of them were queued
 _DOUBLED: Final = 0.6  # share of an interval: samples closer together belong to the same interval
 _MS: Final = 1000
+_EMPTY: Final = Poison("Empty", "a record without a value")
 _NONE: Final = pa.RecordBatch.from_pylist([], schema=REPLICAS)
 
 
@@ -81,13 +82,12 @@ def clean_records(
     """
     found = CleanRecords()
     usable: list[Dated] = []
-    for partition, offset, stored_ms, broker, value in _rows(batches):
+    for partition, offset, stored_ms, broker, decoded in _rows(batches):
         found.records += 1
-        try:
-            sample = _decoded(value, broker, cluster_id)
-        except Poison as error:
+        sample = _of(decoded, broker, cluster_id)
+        if isinstance(sample, Poison):
             found.poisoned += 1
-            found.poison.append(Poisoned(partition, offset, f"{error.reason}: {error}"))
+            found.poison.append(Poisoned(partition, offset, f"{sample.reason}: {sample}"))
             continue
         cluster_id = cluster_id or sample.cluster_id
         found.rows += sample.replicas.num_rows
@@ -101,46 +101,47 @@ def clean_records(
     return found
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, int, Any]]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, int, Sample | Poison]]:
     for batch in batches:
         partition, offset, stored, broker = (
             batch.column(name).to_numpy() for name in ("partition", "offset", "stored_ms", "broker")
         )
-        values = batch.column("value")
-        for k in range(batch.num_rows):
-            yield int(partition[k]), int(offset[k]), int(stored[k]), int(broker[k]), values[k].as_py()
+        values = batch.column("value").to_pylist()
+        decoded = iter(decode_all([value for value in values if value is not None]))
+        for k, value in enumerate(values):
+            sample = _EMPTY if value is None else next(decoded)
+            yield int(partition[k]), int(offset[k]), int(stored[k]), int(broker[k]), sample
 
 
 def _appended(replicas: pa.RecordBatch) -> dict[str, float]:
     """Log dir → bytes per second; replicas with unknown rates count as 0, unless all are unknown."""
     dirs, rates = replicas.column("dir"), replicas.column("append_rate").to_numpy(zero_copy_only=False)
     place = dirs.indices.to_numpy()
-    known = ~np.isnan(rates)
     count = len(dirs.dictionary)
-    sums = np.bincount(place[known], rates[known], count).astype(
-        np.float64
-    )  # for an empty result they are integers
-    sums[np.bincount(place[known], minlength=count) == 0] = np.nan
-    there = np.bincount(place, minlength=count) > 0
+    each = np.bincount(place, minlength=count)
+    known = ~np.isnan(rates)
+    if known.all():
+        sums = np.bincount(place, rates, count)
+    else:
+        sums = np.bincount(place[known], rates[known], count).astype(
+            np.float64
+        )  # integers if nothing is known
+        sums[np.bincount(place[known], minlength=count) == 0] = np.nan
+    there = each > 0
     names = dirs.dictionary.to_pylist()
     return {names[k]: float(sums[k]) for k in np.flatnonzero(there)}
 
 
-def _decoded(value: bytes | None, broker: int, cluster_id: str | None) -> Sample:
-    """Decode the sample of a record.
-
-    Raises:
-        Poison: the record has no sample, or one of another broker or cluster.
-    """
-    if value is None:
-        raise Poison("Empty", "a record without a value")
-    sample = decode(value)
+def _of(sample: Sample | Poison, broker: int, cluster_id: str | None) -> Sample | Poison:
+    """The sample, or why it is not one of this broker and cluster."""
+    if isinstance(sample, Poison):
+        return sample
     if sample.broker != broker:
-        raise Poison(
+        return Poison(
             "OtherBroker", f"its key names broker {broker}, but its sample is of broker {sample.broker}"
         )
     if cluster_id is not None and sample.cluster_id != cluster_id:
-        raise Poison("OtherCluster", f"a sample of cluster {sample.cluster_id}, not of {cluster_id}")
+        return Poison("OtherCluster", f"a sample of cluster {sample.cluster_id}, not of {cluster_id}")
     return sample
 
 

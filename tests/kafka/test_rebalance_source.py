@@ -14,7 +14,7 @@ from spindle.samples.codec import encode, pack
 from spindle.samples.framing import Version, seal, unseal
 from spindle.samples.schema import VERSION
 from spindle_rebalance import session, source
-from spindle_rebalance.learn import learn
+from spindle_rebalance.learn import learn, learn_topic
 from spindle_rebalance.source import Access, RangeGoneError, SourceError
 from tests.kafka.cluster import Cluster
 from tests.unit.rebalance_samples import CLUSTER, at, disk, replica, sample
@@ -94,15 +94,36 @@ def test_a_run_can_be_repeated_whatever_has_come_since(
     spark: SparkSession, cluster: Cluster, access: Access
 ) -> None:
     ranges = source.find_ranges(access)
-    before = learn(source.read(spark, access, ranges), ranges, cluster_id=CLUSTER)
+    before = learn_topic(spark, access, ranges, cluster_id=CLUSTER)
     send(cluster, [good(broker, STEPS + step) for step in range(3) for broker in range(BROKERS)])
-    after = learn(source.read(spark, access, ranges), ranges, cluster_id=CLUSTER)
+    after = learn_topic(spark, access, ranges, cluster_id=CLUSTER)
+    through_spark = learn(source.read(spark, access, ranges), ranges, cluster_id=CLUSTER)
 
     assert source.find_ranges(access) != ranges
     assert before.disks == after.disks
     assert before.replicas.equals(after.replicas)
     assert before.read == after.read
+    assert before.disks == through_spark.disks
+    assert before.replicas.equals(through_spark.replicas)
+    assert before.read == through_spark.read
     assert {each.broker for each in before.disks} == set(range(BROKERS))
+
+
+def test_a_broker_with_records_in_two_partitions_has_one_history(
+    spark: SparkSession, cluster: Cluster, access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after partitions were added to the topic; the tasks of this run have one partition each."""
+    monkeypatch.setattr("spindle_rebalance.pieces._LEAST", 1)
+    send(cluster, [(1, b"0", *good(0, STEPS + 10 + step)[2:]) for step in range(5)])
+    ranges = source.find_ranges(access)
+
+    found = learn_topic(spark, access, ranges, cluster_id=CLUSTER)
+
+    expected = learn(source.read(spark, access, ranges), ranges, cluster_id=CLUSTER)
+    assert (found.disks, found.read) == (expected.disks, expected.read)
+    assert found.replicas.equals(expected.replicas)
+    (size,) = (row["bytes"] for row in found.replicas.to_pylist() if row["broker"] == 0)
+    assert size == 1000 + 300 * (STEPS + 14)
 
 
 def test_poison_is_counted_and_named_and_other_versions_are_read(
@@ -135,7 +156,7 @@ def test_poison_is_counted_and_named_and_other_versions_are_read(
     )
     ranges = {1: (start[1], source.find_ranges(access)[1][1])}
 
-    found = learn(source.read(spark, access, ranges), ranges, cluster_id=CLUSTER)
+    found = learn_topic(spark, access, ranges, cluster_id=CLUSTER)
 
     assert (found.read.records, found.read.poisoned, found.read.rows) == (6, 4, 2)
     assert [(each.partition, each.offset - start[1]) for each in found.read.poison] == [
@@ -161,6 +182,8 @@ def test_what_kafka_does_not_have_is_refused(spark: SparkSession, access: Access
     _, end = source.find_ranges(access)[0]
     with pytest.raises(PySparkException, match=f"{RangeGoneError.__name__}.*start a new run instead"):
         rows(spark, access, {0: (0, end + 5)}, 1)
+    with pytest.raises(PySparkException, match=f"{RangeGoneError.__name__}.*start a new run instead"):
+        learn_topic(spark, access, {0: (0, end + 5)})
 
 
 def test_a_topic_that_is_not_there_is_named(access: Access) -> None:

@@ -5,7 +5,7 @@ import zlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spindle.samples.codec import Poison, decode, encode
+from spindle.samples.codec import Poison, decode, decode_all, encode
 from spindle.samples.framing import Version, seal, unseal
 from spindle.samples.schema import Sample
 from tests.examples import examples
@@ -116,3 +116,33 @@ def test_damage_that_its_checksum_does_not_show(
     found = read(value)
     if found is not None:  # then it is a sample like any other
         assert decode(encode(found)) == found
+
+
+def alone(value: bytes) -> Sample | tuple[str, str]:
+    try:
+        return decode(value)
+    except Poison as error:
+        return error.reason, str(error)
+
+
+@settings(max_examples=examples(200))
+@given(
+    st.lists(samples(), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans(), SIZES), max_size=12),
+    st.data(),
+)
+def test_records_that_are_decoded_together_are_what_each_is_alone(
+    kinds: list[Sample], order: list[tuple[int, int, bool, int]], data: st.DataObject
+) -> None:
+    values = []
+    for which, section, damaged, number in order:
+        version, sections = unseal(encode(kinds[which % len(kinds)]), 1)
+        made = [bytearray(each) for each in sections]
+        if damaged:
+            at = data.draw(st.integers(0, len(made[section]) - 1))
+            made[section][at] = number % 256
+        values.append(seal(version, [bytes(each) for each in made]))
+
+    found = [(each.reason, str(each)) if isinstance(each, Poison) else each for each in decode_all(values)]
+
+    assert found == [alone(value) for value in values]

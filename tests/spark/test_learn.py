@@ -1,12 +1,16 @@
 """From records to findings."""
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spindle_rebalance.findings import REPLICAS
-from spindle_rebalance.learn import learn
+from spindle_rebalance.learn import LEVEL, by_piece, findings_of, learn
+from spindle_rebalance.pieces import Piece
+from spindle_rebalance.study import Study
 from tests.spark.rows import frame
-from tests.unit.rebalance_samples import CLUSTER, at, disk, record, replica, sample
+from tests.unit.rebalance_samples import CLUSTER, at, disk, record, records, replica, sample
 
 RANGES = {0: (0, 100)}
 
@@ -60,6 +64,30 @@ def test_the_same_records_in_another_order_tell_the_same(spark: SparkSession) ->
     assert one.disks == other.disks
     assert one.replicas.equals(other.replicas)
     assert one.read == other.read
+
+
+def test_tasks_that_read_the_records_themselves_tell_the_same(spark: SparkSession) -> None:
+    rows = [
+        record(
+            sample(at(step), [replica("t", k, 300 * step + k) for k in range(5)], [disk()], broker=broker),
+            step,
+            broker=broker,
+        )
+        for step in range(30)
+        for broker in range(4)
+    ]
+    parts = [Piece({0: (0, 1)}, share, 3) for share in range(3)]
+
+    def read(_: Piece) -> Iterator[pa.RecordBatch]:
+        yield records(rows[:50])
+        yield records(rows[50:])
+
+    found = findings_of(by_piece(spark, parts, read, Study(None, LEVEL)), RANGES)
+
+    expected = learn(frame(spark, rows), RANGES)
+    assert found.disks == expected.disks
+    assert found.replicas.equals(expected.replicas)
+    assert found.read == expected.read
 
 
 def test_an_empty_history_tells_nothing(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from spindle_rebalance import main, options, outcome, source
+from spindle_rebalance import learn, main, options, outcome
 from spindle_rebalance.errors import ENGINE, RunError
 from tests.unit.balance_samples import skewed
 
@@ -31,10 +31,10 @@ def engine() -> main.Engine:
     "error", [cast("Any", Py4JNetworkError)("Answer from Java side is empty"), ConnectionResetError("reset")]
 )
 def test_a_jvm_that_died_is_named(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(*_: Any) -> Any:
+    def learn_topic(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(source, "read", read)
+    monkeypatch.setattr(learn, "learn_topic", learn_topic)
     made = engine()
     with pytest.raises(RunError, match="more memory") as ended:
         made.study(made._options.targets[0], {0: (0, 1)}, skewed())

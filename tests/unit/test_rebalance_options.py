@@ -37,6 +37,7 @@ def test_what_the_cron_job_says_is_understood() -> None:
     assert engine.settings(found, None, {}) == {
         "spark.local.dir": names.SCRATCH_DIR,
         "spark.driver.memory": "2048m",  # of 4Gi; the other half is for Python
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
 
 
@@ -61,6 +62,7 @@ def test_where_hours_are_kept_reaches_the_job() -> None:
     assert found.rollup == "s3a://bucket/x"
     made = engine.settings(found, None, {})
     assert made["spark.hadoop.fs.s3a.endpoint"] == "http://s3:9000/?a=b"
+    assert "spark.driver.extraJavaOptions" not in made  # it writes and encrypts in the JVM
     assert options.parse(arguments("demo", "ns", spec().rebalance)).rollup is None
 
 

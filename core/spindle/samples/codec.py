@@ -6,17 +6,19 @@ much as a thousand replicas. Readers accept both. Additions of a newer minor ver
 values missing in an older one are null. `decode` raises only `Poison`, whatever the bytes are.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import pyarrow as pa
 from pyarrow import ipc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from spindle.samples.framing import Poison, seal, unseal
+from spindle.samples.framing import Poison, Version, seal, unseal
 from spindle.samples.messages import expanded
-from spindle.samples.schema import TABLES, VERSION, Sample, check, check_rows
+from spindle.samples.schema import TABLES, VERSION, Sample, check, check_head, check_rows
+from spindle.samples.together import read_together
 
-__all__ = ["LARGEST_CONTENT", "Poison", "Sample", "decode", "encode"]
+__all__ = ["LARGEST_CONTENT", "Poison", "Sample", "decode", "decode_all", "encode"]
 
 LARGEST_CONTENT: Final = 128 * 1024 * 1024  # bytes of all columns: three times a million replicas
 _SECTIONS: Final = 3
@@ -63,13 +65,10 @@ def decode(value: bytes) -> Sample:
     Raises:
         Poison: the record is unusable, with the reason and a description.
     """
-    version, sections = unseal(value, VERSION.major)
-    if len(sections) < _SECTIONS:
-        raise Poison("Malformed", f"{len(sections)} sections instead of {_SECTIONS}")
-    head = _head(sections[0])
+    version, head, sections = _opened(value)
     left = LARGEST_CONTENT
     batches = []
-    for (name, schema, most), section in zip(TABLES, sections[1:_SECTIONS], strict=True):
+    for (name, schema, most), section in zip(TABLES, sections, strict=True):
         # Uncompressed columns reference the stream; copy them so that they do not keep the whole record in memory.
         stream = pa.py_buffer(bytes(section))
         left -= expanded(stream, left)
@@ -77,6 +76,40 @@ def decode(value: bytes) -> Sample:
     sample = Sample(version=version, replicas=batches[0], disks=batches[1], **head.model_dump())
     check(sample)
     return sample
+
+
+def decode_all(values: Sequence[bytes]) -> list[Sample | Poison]:
+    """`decode` of each record, or what it raises; much faster for many records of the same broker."""
+    found: list[Sample | Poison | None] = [None] * len(values)
+    opened: dict[int, tuple[Version, _Head, list[memoryview]]] = {}
+    for index, value in enumerate(values):
+        try:
+            opened[index] = _opened(value)
+        except Poison as error:
+            found[index] = error
+    tables = [
+        read_together(name, schema, most, [bytes(sections[place]) for _, _, sections in opened.values()])
+        for place, (name, schema, most) in enumerate(TABLES)
+    ]
+    for (index, (version, head, _)), replicas, disks in zip(opened.items(), *tables, strict=True):
+        try:
+            if replicas is None or disks is None:
+                found[index] = decode(values[index])
+                continue
+            sample = Sample(version=version, replicas=replicas, disks=disks, **vars(head))
+            check_head(sample)
+            found[index] = sample
+        except Poison as error:
+            found[index] = error
+    return [each for each in found if each is not None]
+
+
+def _opened(value: bytes) -> tuple[Version, _Head, list[memoryview]]:
+    """Version, head, and the sections of the tables. Raises Poison."""
+    version, sections = unseal(value, VERSION.major)
+    if len(sections) < _SECTIONS:
+        raise Poison("Malformed", f"{len(sections)} sections instead of {_SECTIONS}")
+    return version, _head(sections[0]), sections[1:_SECTIONS]
 
 
 def _head(section: memoryview) -> _Head:

@@ -14,10 +14,13 @@ from pyarrow.ipc import MessageReader
 from spindle.samples.framing import Poison
 
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # MessageHeader, a union
-_HEADER_TYPE, _HEADER = 1, 2  # fields of Message
+_HEADER_TYPE, _HEADER, _LENGTH = 1, 2, 3  # fields of Message
 _DATA: Final = 1  # field of DictionaryBatch: a RecordBatch
 _BUFFERS, _COMPRESSION = 2, 3  # fields of RecordBatch
 _NOT_COMPRESSED: Final = -1  # instead of a buffer's length
+_START: Final = struct.Struct("<Ii")  # before each message: a mark, and the length of its metadata
+_MARK: Final = 0xFFFFFFFF
+END: Final = _START.pack(_MARK, 0)  # of a stream
 
 
 def expanded(stream: Any, most: int) -> int:
@@ -52,6 +55,52 @@ def expanded(stream: Any, most: int) -> int:
     if batches != 1:
         raise Poison("Malformed", f"{batches} record batches in a section that must have one")
     return total
+
+
+def before_batch(stream: bytes) -> int:
+    """Position of a stream's first record batch: what is before it are the schema and the dictionaries.
+
+    Raises:
+        Poison: ``Malformed`` if there is none.
+    """
+    place = 0
+    while True:
+        kind, _, end = _message(stream, place)
+        if kind == _BATCH:
+            return place
+        place = end
+
+
+def batch_size(stream: bytes, place: int) -> int:
+    """Bytes that the record batch at this position needs when it is read; nothing but the end of the stream may follow it.
+
+    Raises:
+        Poison: ``Malformed`` if something else is there.
+    """
+    kind, start, end = _message(stream, place)
+    if kind != _BATCH or stream[end:] != END:
+        raise Poison("Malformed", "the stream does not end after its record batch")
+    metadata = stream[place + _START.size : start]
+    _, table = _header(metadata)
+    return _batch(metadata, table, memoryview(stream)[start:end])
+
+
+def _message(stream: bytes, place: int) -> tuple[int, int, int]:
+    """Kind of the message at this position, and where its body starts and ends."""
+    try:
+        mark, size = _START.unpack_from(stream, place)
+        start = place + _START.size + size
+        if mark != _MARK or size <= 0 or start > len(stream):
+            raise Poison("Malformed", "no Arrow message where one should be")
+        metadata = stream[place + _START.size : start]
+        kind, _ = _header(metadata)
+        field = _field(metadata, _unsigned(metadata, 0), _LENGTH)
+        (length,) = struct.unpack_from("<q", metadata, field) if field else (0,)
+    except (struct.error, IndexError) as error:
+        raise Poison("Malformed", f"not an Arrow stream: {error}") from None
+    if not 0 <= length <= len(stream) - start:
+        raise Poison("Malformed", f"an Arrow message of {length} bytes")
+    return kind, start, start + length
 
 
 def _next(reader: Any) -> Any:

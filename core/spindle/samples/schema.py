@@ -81,6 +81,17 @@ def check(sample: Sample) -> None:
     Raises:
         Poison: ``Invalid``, with the name of the field.
     """
+    check_head(sample)
+    for table, schema, most in TABLES:
+        check_table(table, getattr(sample, table), schema, most)
+
+
+def check_head(sample: Sample) -> None:
+    """Validate what a sample has besides its tables.
+
+    Raises:
+        Poison: ``Invalid``, with the name of the field.
+    """
     for what, value, least, most in (
         ("broker", sample.broker, 0, 2**31 - 1),
         ("at_ms", sample.at_ms, 0, _LATEST),
@@ -94,8 +105,6 @@ def check(sample: Sample) -> None:
     for name, text in (("cluster_id", sample.cluster_id), ("rack", sample.rack)):
         if len(text) > _LONGEST_TEXT:
             raise _invalid(f"{name} has {len(text)} characters")
-    for table, schema, most in TABLES:
-        _check_table(table, getattr(sample, table), schema, most)
 
 
 def check_rows(table: str, batch: Any, most: int) -> None:
@@ -108,7 +117,18 @@ def check_rows(table: str, batch: Any, most: int) -> None:
         raise Poison("TooLarge", f"{table} has {batch.num_rows} rows; the limit is {most}")
 
 
-def _check_table(table: str, batch: Any, schema: Any, most: int) -> None:
+def check_table(table: str, batch: Any, schema: Any, most: int) -> None:
+    """Validate the rows of a sample, or of several that were read from one stream.
+
+    Args:
+        table: its name, for messages.
+        batch: a RecordBatch, or a Table whose batches have the same dictionaries.
+        schema: its columns.
+        most: maximum rows.
+
+    Raises:
+        Poison: ``TooLarge``, ``Malformed``, or ``Invalid`` with the name of the column.
+    """
     if not batch.schema.equals(schema):
         raise _invalid(f"{table} does not have the columns of a sample")
     check_rows(table, batch, most)
@@ -124,9 +144,9 @@ def _check_column(name: str, field: Any, column: Any) -> None:
     if column.null_count and not field.nullable:
         raise _invalid(f"{name} is missing (rows: {column.null_count})")
     if pa.types.is_dictionary(field.type):
-        if column.dictionary.null_count:
+        column = (column.chunk(0) if isinstance(column, pa.ChunkedArray) else column).dictionary
+        if column.null_count:
             raise _invalid(f"{name} has no name for a value")
-        column = column.dictionary
     if pa.types.is_string(column.type):
         longest = _longest_text(column)
         if longest > _LONGEST_TEXT:
@@ -142,6 +162,8 @@ def _check_column(name: str, field: Any, column: Any) -> None:
 
 def _longest_text(column: Any) -> int:
     """Bytes of the longest string; 0 if there is none."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
     offsets = np.frombuffer(column.buffers()[1] or b"", np.int32)
     ends = offsets[column.offset : column.offset + len(column) + 1]
     return int(np.diff(ends).max(initial=0))
