@@ -25,6 +25,7 @@ _TOGETHER: Final = 0.5  # share of an interval: records that Kafka stored closer
 _FRESH: Final = 2  # minimum number of intervals of samples sent together, if some of them were queued
 _DOUBLED: Final = 0.6  # share of an interval: samples closer together belong to the same interval
 _MS: Final = 1000
+_AT_ONCE: Final = 16 * 1024 * 1024  # bytes of records that are decoded together
 _EMPTY: Final = Poison("Empty", "a record without a value")
 _NONE: Final = pa.RecordBatch.from_pylist([], schema=REPLICAS)
 
@@ -102,15 +103,18 @@ def clean_records(
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, int, int, Sample | Poison]]:
-    for batch in batches:
-        partition, offset, stored, broker = (
-            batch.column(name).to_numpy() for name in ("partition", "offset", "stored_ms", "broker")
-        )
-        values = batch.column("value").to_pylist()
-        decoded = iter(decode_all([value for value in values if value is not None]))
-        for k, value in enumerate(values):
-            sample = _EMPTY if value is None else next(decoded)
-            yield int(partition[k]), int(offset[k]), int(stored[k]), int(broker[k]), sample
+    for whole in batches:
+        step = max(1, _AT_ONCE * whole.num_rows // max(1, whole.nbytes))
+        for start in range(0, whole.num_rows, step):
+            batch = whole.slice(start, step)
+            partition, offset, stored, broker = (
+                batch.column(name).to_numpy() for name in ("partition", "offset", "stored_ms", "broker")
+            )
+            values = batch.column("value").to_pylist()
+            decoded = iter(decode_all([value for value in values if value is not None]))
+            for k, value in enumerate(values):
+                sample = _EMPTY if value is None else next(decoded)
+                yield int(partition[k]), int(offset[k]), int(stored[k]), int(broker[k]), sample
 
 
 def _appended(replicas: pa.RecordBatch) -> dict[str, float]:
