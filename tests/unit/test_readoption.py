@@ -224,6 +224,19 @@ class TestOnlyBlankDisks:
         assert len(world.formats) == formats
 
 
+def test_a_broker_gets_its_new_volume_where_that_of_its_excluded_disk_is() -> None:
+    world = cluster(3, partitions=6)
+    world.disk(0, "disk1").state = "dead"
+    until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+    node = world.get("KafkaBroker", "demo-broker-0")["spec"]["node"]
+    drop_claims(world, claim_of(0, "disk0"))
+    del world.objects["Pod", "demo-broker-0"]
+    until(world, lambda: ("Pod", "demo-broker-0") in world.objects)
+    affinity = world.get("Pod", "demo-broker-0")["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]} in term["matchExpressions"]
+
+
 def _blank_instead(world: Failing, name: str) -> None:
     claim = world.get("PersistentVolumeClaim", name)
     before = world.get("PersistentVolume", claim["spec"]["volumeName"])

@@ -15,6 +15,7 @@ from spindle.config.dynamic_config import fixed
 from spindle.config.release import version_to_run
 from spindle.listeners.advertised_listeners import listeners_of
 from spindle.listeners.broker_listener import BrokerListener
+from spindle.manifests.pods import HOSTNAME_KEY
 from spindle.model import objects
 from spindle.model.allowed import providers_in_use
 from spindle.model.broker_disks import disks_of, list_of
@@ -107,7 +108,6 @@ def _broker_inputs(
     if is_readopted(state, broker):
         beside = DiskInputs(name=names.PLACEHOLDER_DIR, claim="", directory_id="", mode=PLACEHOLDER)
         disks = (*disks, beside)
-    bound = any(objects.bound_volume(claim) for disk in disks if (claim := state.claims.get(disk.claim)))
     listeners = listeners_of(state, broker)
     properties = _broker_properties(state, node_id, pool, listeners, rack)
     return NodeInputs(
@@ -118,7 +118,7 @@ def _broker_inputs(
         resources=pool.resources.to_dict(),
         heap=pool.jvm.heap,
         jvm_options=tuple(pool.jvm.options),
-        zone=None if bound or not rack else Zone(topology_key=state.spec.racks.topology_key, value=rack),
+        zone=_where(state, broker, disks),
         avoid=avoided_by_broker(state, node_id),
         pool=pool.name,
         grace_seconds=_grace(state, broker),
@@ -131,6 +131,22 @@ def _broker_inputs(
         log_dirs=found.text() if (found := list_of(state, broker)) else "",
         only_if_used=tuple(sorted(only_if_used)),
     )
+
+
+def _where(state: ClusterState, broker: SnapshotObject, disks: tuple[DiskInputs, ...]) -> Zone | None:
+    """Where a broker's pod may run; None if the volumes that it mounts determine that.
+
+    A pod that mounts only claims without a volume gets them on the node of the broker's other volumes, which it will mount later.
+    """
+    mounted = [state.claims.get(disk.claim) for disk in disks if disk.mode == ACTIVE]
+    if any(objects.bound_volume(claim) for claim in mounted if claim is not None):
+        return None
+    for disk in disks_of(broker):
+        volume = state.volume(state.claims.get(disk["claim"]))
+        if volume is not None and (host := objects.pinned_to(volume)):
+            return Zone(topology_key=HOSTNAME_KEY, value=host)
+    rack = broker["spec"].get("rack")
+    return Zone(topology_key=state.spec.racks.topology_key, value=rack) if rack else None
 
 
 def broker_settings(state: ClusterState, broker: SnapshotObject) -> Mapping[str, str] | None:

@@ -69,7 +69,7 @@ class DiskInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Zone:
-    """The zone in which a pod must be scheduled while none of its claims is bound."""
+    """The zone, or the node, on which a pod must be scheduled while none of the claims that it mounts is bound; by a label of nodes."""
 
     topology_key: str
     value: str
@@ -85,7 +85,7 @@ class NodeInputs:
         resources: ``{"requests": {...}, "limits": {...}}``; the defaults if None or empty.
         heap: the JVM's heap in the JVM's notation (``1g``), None for the default.
         jvm_options: further JVM options.
-        zone: None if a claim is bound (the volume then pins the pod), or without zones.
+        zone: None if a mounted claim is bound (the volume then pins the pod), or without zones.
         avoid: host names of the nodes with the disks of other brokers, or other controllers.
         pool: a broker's pool; None for controllers.
         budget: the pod's PodDisruptionBudget; None for the regular one of its role.
