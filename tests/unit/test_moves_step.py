@@ -12,9 +12,12 @@ from spindle.model.broker_records import BrokerRecords
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.state import ClusterState, read_state
 from spindle.model.view import KafkaView
+from spindle.moves import carry_out as carry_out_module
+from spindle.moves import journal
 from spindle.moves.carry_out import carry_out, load_journal, reconcile_moves, signals_of
 from spindle.moves.journal import DroppedReplica, Journal, Move, SavedConfig, parse, render
 from spindle.moves.journal_record import reconcile_cleanup
+from spindle.moves.limits import Limits
 from spindle.moves.requests import MoveRequests
 from tests.model.moving import Dir, Kafka, Node, Part
 from tests.model.world import World
@@ -52,9 +55,9 @@ def state_of(world: World, view: KafkaView | None = None) -> ClusterState:
 
 def step(state: ClusterState, *wanted: Move) -> tuple[PlanBuilder, BrokerRecords]:
     builder, records = PlanBuilder(), BrokerRecords()
-    journal = load_journal(state, builder)
-    assert journal is not None
-    carry_out(builder, reconcile_moves(state, builder, records, journal, MoveRequests(moves=wanted)))
+    recorded = load_journal(state, builder)
+    assert recorded is not None
+    carry_out(builder, reconcile_moves(state, builder, records, recorded, MoveRequests(moves=wanted)))
     return builder, records
 
 
@@ -200,6 +203,48 @@ def test_a_journal_that_cannot_be_read_stops_moves_and_says_so(world: World) -> 
     builder = PlanBuilder()
     assert load_journal(state_of(world), builder) is None
     assert [wait.reason for wait in builder.waits] == ["JournalUnreadable"]
+
+
+def test_a_journal_that_has_no_room_for_all_moves_takes_those_that_fit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = [("t", number) for number in range(2, 14)]
+    moves = [replace(WITHIN, partition=number) for number in range(1, 14, 2)]
+    roomy = kafka(*more)
+    for node in roomy.nodes.values():
+        for each in node.dirs.values():
+            each.total = 10**6
+    state = state_of(world, roomy.view())
+    monkeypatch.setattr(journal, "MOST_BYTES", 300)
+    monkeypatch.setattr(carry_out_module, "limits_of", lambda _: replace(Limits(), moves_in_all=8))
+    builder, records = step(state, *moves)
+    written = builder.actions[0]
+    assert isinstance(written, Create)
+    begun = parse(written.object["data"]["journal"]).moves
+    assert 0 < len(begun) < len(moves)
+    assert len(records.fields[1]["moves"]) == len(begun)
+    assert {wait.reason for wait in builder.waits} == {"ReplicasMoving", "JournalFull"}
+
+
+def test_moves_that_have_completed_leave_a_journal_that_is_full(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed = replace(ACROSS, source=2, target=0, to_dir=D0)
+    put(world, render(Journal((landed,))))
+    monkeypatch.setattr(journal, "MOST_BYTES", 180)
+    builder, _ = step(state_of(world), WITHIN)
+    (patch,) = builder.actions
+    assert isinstance(patch, Patch)
+    assert parse(patch.body["data"]["journal"]).moves == ()
+    assert [wait.reason for wait in builder.waits] == ["JournalFull"]
+    assert [event.reason for event in builder.events] == ["ReplicasMoved"]
+
+
+def test_a_journal_in_which_nothing_fits_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MOST_BYTES", 10)
+    builder, records = step(state_of(world), WITHIN)
+    assert (builder.actions, records.fields) == ([], {})
+    assert [wait.reason for wait in builder.waits] == ["JournalFull"]
 
 
 def test_one_of_an_earlier_cluster_of_that_name_does_not_count(world: World) -> None:

@@ -26,6 +26,7 @@ from spindle.moves.requests import MoveRequests
 from spindle.moves.signals import MoveSignals
 
 _ACTION: Final = "MoveReplicas"
+_PARTS: Final = (1, 2, 4, 8)  # of the moves that may be under way: fewer, while the journal of more does not fit
 _SERVING: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT)
 
 
@@ -63,19 +64,10 @@ def reconcile_moves(
     limits = limits_of(state)
     journal = between_dirs.taken_over(journal, state.kafka, state.brokers.items())
     requests = replace(requests, settings={**requests.settings, **between_dirs.rates(state.brokers)})
-    outcome = execute(state.kafka, journal, requests, limits, signals_of(state))
-    try:
-        builder.do(*write_journal(state, outcome.journal))
-    except JournalError as error:
-        builder.wait(
-            Waiting(
-                _ACTION,
-                f"ConfigMap/{names.moves_map(state.name)}",
-                "JournalFull",
-                f"No further replicas are moved: {error}.",
-                "Nothing to do: Spindle continues when moves in flight have completed.",
-            )
-        )
+    outcome, full = _recorded(state, builder, journal, requests, limits)
+    if full is not None:
+        builder.wait(_journal_full(state, full))
+    if outcome is None:
         return StepResult(journal, agent_moves=journal.within())
     for broker_id, broker in state.brokers.items():
         moves = outcome.agent_moves.get(broker_id, ())
@@ -88,6 +80,44 @@ def reconcile_moves(
             )
     _report(state, builder, outcome)
     return outcome
+
+
+def _recorded(
+    state: ClusterState,
+    builder: PlanBuilder,
+    journal: Journal,
+    requests: MoveRequests,
+    limits: Limits,
+) -> tuple[StepResult | None, JournalError | None]:
+    """The next step with as many new moves as the journal has room for, its journal written.
+
+    Without new ones the step still forgets moves that have completed and restores what they changed: a step that is refused as a whole would
+    be refused in each pass, also when all moves in flight have ended.
+
+    Returns:
+        the step, None if not even that one fits; and the error of the first one that did not fit.
+    """
+    signals, full = signals_of(state), None
+    fewer = [(requests, limits.moves_in_all // part) for part in _PARTS]
+    for asked, most in (*fewer, (replace(requests, moves=(), shrinks=()), 0)):
+        outcome = execute(state.kafka, journal, asked, replace(limits, moves_in_all=most), signals)
+        try:
+            builder.do(*write_journal(state, outcome.journal))
+        except JournalError as error:
+            full = full or error
+        else:
+            return outcome, full
+    return None, full
+
+
+def _journal_full(state: ClusterState, error: JournalError) -> Waiting:
+    return Waiting(
+        _ACTION,
+        f"ConfigMap/{names.moves_map(state.name)}",
+        "JournalFull",
+        f"Some replicas are not moved yet: {error}.",
+        "Nothing to do: Spindle continues when moves in flight have completed.",
+    )
 
 
 def carry_out(builder: PlanBuilder, outcome: StepResult) -> None:

@@ -193,7 +193,7 @@ SECTIONS = (
             ),
             Reason(
                 "JournalFull",
-                "more moves are in progress than the ConfigMap can record",
+                "more moves are due than the ConfigMap can record at once; those that fit are made first",
                 "nothing: moves end",
                 "none",
             ),
