@@ -8,6 +8,7 @@ import typer
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster, WaitingEntry
 from spindle.model.given_consent import restart_named_in
+from spindle.model.waiting import text_left_out
 from spindle_cli import field_requests
 from spindle_cli.cluster_commands import while_paused
 from spindle_cli.consent import consent
@@ -80,7 +81,7 @@ def node_lost(
             return
         entry = lost_node_entry(kube.cluster(found.spec.cluster), found, yes)
         say(
-            f"{entry.message}\nIf you accept it, the broker's replicas are copied from the others, and it starts empty on another node."
+            f"{_text_of(entry, found)}\nIf you accept it, the broker's replicas are copied from the others, and it starts empty on another node."
         )
         consent(f"Accept that node {node} and the disks of {broker} on it are lost permanently?", given=yes)
         request = FieldRequest("KafkaBroker", broker, "lost-node", {"acceptDataLoss": {"node": node}})
@@ -138,6 +139,11 @@ def lost_node_entry(cluster: KafkaCluster, broker: KafkaBroker, node: str | None
     if still := entries.get("NodeStillReachable"):
         raise KubeError(f"{still.message} {still.unblocked_by}")
     if (entry := entries.get("NodeLost")) is None:
+        if more := cluster.status and cluster.status.waiting_more:
+            raise KubeError(
+                f"the status of {cluster.metadata.name} has no room for {more} of the actions that wait, and does not say whether node {own} of {name} is lost; "
+                "nothing was changed. Resolve entries that it lists, then run this command again"
+            )
         raise KubeError(
             f"Spindle has no evidence that node {own} of {name} is lost. If it is, tell Kubernetes first: kubectl delete node {own}, or, while it is off: "
             f"kubectl taint node {own} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute. Then run this command again"
@@ -163,6 +169,16 @@ def deadlock_entry(cluster: KafkaCluster, broker: str, token: str | None) -> tup
             f"this is not what the entry RestartDeadlock of {name} offers now. {entry.unblocked_by}"
         )
     return entry, named[1]
+
+
+def _text_of(entry: WaitingEntry, broker: KafkaBroker) -> str:
+    """What an entry about a lost node says, also where the status has no room for its text."""
+    if not text_left_out(entry.message):
+        return entry.message
+    return (
+        f"Spindle has evidence that node {broker.spec.node} is lost, and the disks of {broker.metadata.name} with it: the node no longer exists, or is tainted "
+        f"node.kubernetes.io/out-of-service; to see which: kubectl get node {broker.spec.node}. The partitions of {broker.metadata.name} stay one replica short."
+    )
 
 
 def _waiting(cluster: KafkaCluster) -> list[WaitingEntry]:

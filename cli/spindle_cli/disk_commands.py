@@ -96,7 +96,7 @@ def accept_loss(
             say(f"The acceptance for {disk} of {broker} is {'removed' if gone else 'not there'}.")
             return
         found = _broker_with(kube, broker, disk)
-        loss = named_loss(kube.cluster(found.spec.cluster), broker, disk, token)
+        loss = named_loss(kube.cluster(found.spec.cluster), found, disk, token)
         say(loss.text)
         consent(f"Accept that this data of {disk} of {broker} is lost permanently?", given=token)
         entry: dict[str, Any] = {"name": disk, "token": loss.token}
@@ -109,19 +109,24 @@ def accept_loss(
         )
 
 
-def named_loss(cluster: KafkaCluster, broker: str, disk: str, token: str | None) -> NamedLoss:
-    """The loss that the cluster's status names for a disk.
+def named_loss(cluster: KafkaCluster, owner: KafkaBroker, disk: str, token: str | None) -> NamedLoss:
+    """The loss that the status of the KafkaBroker, or of its cluster, names for a disk; the cluster's has no room for many.
 
     Raises:
         KubeError: it names none, or another than the token does.
     """
-    name = cluster.metadata.name
-    conditions = cluster.status.conditions if cluster.status else []
-    risk = next((each for each in conditions if each.type == "DataAtRisk" and each.status == "True"), None)
-    losses = losses_named_in(risk.message if risk else "")
+    name, broker = cluster.metadata.name, owner.metadata.name
+    statuses = [each.conditions for each in (owner.status, cluster.status) if each]
+    risks = [
+        each.message
+        for found in statuses
+        for each in found
+        if (each.type, each.status) == ("DataAtRisk", "True")
+    ]
+    losses = [loss for message in risks for loss in losses_named_in(message)]
     loss = next((each for each in losses if (each.broker, each.disk) == (broker, disk)), None)
     if loss is None:
-        others = [f"{each.disk} of {each.broker}" for each in losses]
+        others = list(dict.fromkeys(f"{each.disk} of {each.broker}" for each in losses))
         said = f"it names {', '.join(others)}" if others else "it names no disk"
         raise KubeError(
             f"no loss to accept for {disk} of {broker}: the condition DataAtRisk of {name} names it when a last in-sync replica is on the failed disk; "

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.evacuation.deadlock import word_for
+from spindle.model.waiting import TEXT_LEFT_OUT
 from spindle_cli import main
 from spindle_cli.consent import consent
 from spindle_cli.field_requests import FieldRequest, owners, strangers, withdraw_entry, write
@@ -207,6 +208,19 @@ def test_a_loss_is_not_accepted_without_consent_or_with_the_token_of_another(
     assert kube.applied == []
 
 
+def test_a_loss_that_only_the_broker_has_room_for_is_accepted(connected: Callable[..., FakeKube]) -> None:
+    kube = connected()
+    kube.raw_broker["status"]["conditions"] = [
+        samples.condition("DataAtRisk", "True", "LastReplicaAtRisk", RISK)
+    ]
+
+    done = RUNNER.invoke(main.app, ["disk", "accept-loss", "demo-broker-0", "disk0", "--token", TOKEN])
+
+    assert done.exit_code == 0
+    assert "orders-3" in done.stdout
+    assert kube.applied[0][1]["spec"] == {"acceptDataLoss": {"disks": [{"name": "disk0", "token": TOKEN}]}}
+
+
 def node_lost(reason: str) -> dict[str, Any]:
     entry = {
         "action": "RecreateBroker",
@@ -226,6 +240,32 @@ def test_the_loss_of_a_node_is_accepted_by_its_name(connected: Callable[..., Fak
     assert done.exit_code == 0
     assert "Node node1 no longer exists." in done.stdout
     assert kube.applied[0][1]["spec"] == {"acceptDataLoss": {"node": "node1"}}
+
+
+def test_the_loss_of_a_node_is_told_although_the_status_has_no_room_for_its_text(
+    connected: Callable[..., FakeKube],
+) -> None:
+    cluster = node_lost("NodeLost")
+    cluster["status"]["waiting"][0] |= {"message": TEXT_LEFT_OUT, "unblockedBy": ""}
+    kube = connected(cluster)
+
+    done = RUNNER.invoke(main.app, ["broker", "node-lost", "demo-broker-0"], input="y\n")
+
+    assert "has evidence that node node1 is lost" in said(done.stdout)
+    assert TEXT_LEFT_OUT not in said(done.stdout)
+    assert kube.applied[0][1]["spec"] == {"acceptDataLoss": {"node": "node1"}}
+
+
+def test_a_status_without_room_for_a_broker_is_no_sign_that_its_node_is_well(
+    connected: Callable[..., FakeKube],
+) -> None:
+    kube = connected(samples.ready(waitingMore=7))
+
+    done = RUNNER.invoke(main.app, ["broker", "node-lost", "demo-broker-0"])
+
+    assert done.exit_code == 1
+    assert "no room for 7 of the actions" in said(done.stderr)
+    assert kube.applied == []
 
 
 def test_a_node_that_answers_is_not_accepted_as_lost(connected: Callable[..., FakeKube]) -> None:

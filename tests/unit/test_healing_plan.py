@@ -502,12 +502,16 @@ class TestLastCopy:
             accept_text(world, "disk1"),
         )
         assert "pay-0" in named.text
+        (own,) = world.get("KafkaBroker", "demo-broker-0")["status"]["conditions"]
+        assert losses_named_in(own["message"]) == [named]
+        assert "conditions" not in world.get("KafkaBroker", "demo-broker-1")["status"]
         assert state_of(world, 0, "disk1") == "Evacuating"
         assert world.kafkas.partitions["pay", 0].leader is None
         world.disk(0, "disk1").state = "well"
         world.settle(80)
         assert world.kafkas.losses == []
         assert world.kafkas.partitions["pay", 0].leader is not None
+        assert "conditions" not in world.get("KafkaBroker", "demo-broker-0")["status"]
 
     def test_a_blank_disk_in_its_place_is_refused_by_name(self) -> None:
         world = self.lost()

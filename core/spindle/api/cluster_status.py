@@ -164,7 +164,8 @@ class KafkaClusterStatus(ApiModel):
     disks: DiskTally | None = Field(None, description="Desired and healthy disks of the brokers.")
     waiting: list[WaitingEntry] = Field(
         default_factory=list,
-        description="Every action that Spindle holds back: why, since when, and what unblocks it. The texts of all but the first 256 are left out.",
+        description="Every action that Spindle holds back: why, since when, and what unblocks it. "
+        "Entries that need a confirmation come first; where the texts have more than 450 kB together, those of the last entries are left out.",
         json_schema_extra=atomic(most=1000),
     )
     waiting_more: Count | None = Field(

@@ -1,6 +1,6 @@
 """Last replicas on failed disks: what is lost with each disk, which loss the user accepted, and which elections follow."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from spindle.api import names
@@ -20,13 +20,21 @@ from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.health import FULL, OFFLINE_FULL
 from spindle.model import disk_facts, objects
 from spindle.model.actions import ElectUnclean, Patch, Reassign
+from spindle.model.condition_rows import LONGEST, ConditionRow
 from spindle.model.given_consent import loss_entry
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key, names_of
 from spindle.model.waiting import Waiting, counted, some
 
-_MESSAGE: Final = 3500  # characters; a condition's message has at most 4096
-_NAMES: Final = 500  # characters of the partitions' names in the text about one loss
+AT_RISK: Final = "DataAtRisk"
+LAST_REPLICA: Final = "LastReplicaAtRisk"
+MOST_TEXT: Final = 32_000  # characters about the disks of one broker, as its schema takes; all 64 have room
+_NAMES: Final = (
+    500,
+    100,
+    0,
+)  # characters of the partitions' names in the text about one loss: as many as leave room for all tokens
+_SHORTEST: Final = 300  # characters about one disk, at least
 _BAD: Final = (DiskState.FAILED, DiskState.EVACUATING)
 
 
@@ -122,41 +130,72 @@ def _elections(elect: Collection[Key]) -> list[ElectUnclean]:
 def at_risk(inventory: DiskInventory) -> str | None:
     """The message of the condition DataAtRisk, with the exact acceptances to paste; None if nothing is lost.
 
-    A message is cut where the CRD's limit is, so losses that are not accepted yet come first, as many as fit.
+    Losses that are not accepted yet come first, as many as fit.
     """
-    if not inventory.losses:
-        return None
+    return _message(inventory, inventory.losses, LONGEST) if inventory.losses else None
+
+
+def broker_risks(inventory: DiskInventory) -> dict[int, ConditionRow]:
+    """The condition DataAtRisk of each broker with such disks: the one of the KafkaCluster has no room for the tokens of many disks."""
+    found: dict[int, list[Loss]] = {}
+    for loss in inventory.losses:
+        found.setdefault(loss.broker, []).append(loss)
+    return {
+        broker: (AT_RISK, "True", LAST_REPLICA, _message(inventory, losses, MOST_TEXT))
+        for broker, losses in found.items()
+    }
+
+
+def _message(inventory: DiskInventory, losses: Sequence[Loss], longest: int) -> str:
+    """The losses, those that are accepted only by their disks."""
+    brokers = inventory.state.brokers
     accepted = {
-        (int(broker["spec"]["id"]), disk): entry
-        for broker in inventory.state.brokers.values()
-        for disk, entry in parse(objects.annotation(broker, ANN_ACCEPTED)).items()
+        (broker, disk): entry
+        for broker in {loss.broker for loss in losses} & brokers.keys()
+        for disk, entry in parse(objects.annotation(brokers[broker], ANN_ACCEPTED)).items()
     }
     open_, given = [], []
-    for loss in inventory.losses:
+    for loss in losses:
         known = accepted.get((loss.broker, loss.disk))
         if known is not None and not known.done and known.text == loss.text:
             given.append(f"{loss.disk} of {names.broker_name(inventory.state.name, loss.broker)}")
         else:
-            open_.append(_loss(inventory, loss))
-    parts = [text for i, text in enumerate(open_) if sum(map(len, open_[: i + 1])) <= _MESSAGE]
-    if len(parts) < len(open_):
-        parts.append(
-            f"The losses of {counted(len(open_) - len(parts), 'more disk')} are listed here when these are resolved or accepted."
-        )
-    if given:
-        parts.append(f"The loss of the only in-sync replicas on {some(given)} is accepted.")
-    return " ".join(parts)
+            open_.append(loss)
+    said = [f"The loss of the only in-sync replicas on {some(given)} is accepted."] if given else []
+    return " ".join([*_open_losses(inventory, open_, longest - sum(map(len, said)) - 1), *said])
 
 
-def _loss(inventory: DiskInventory, loss: Loss) -> str:
+def _open_losses(inventory: DiskInventory, losses: Sequence[Loss], longest: int) -> list[str]:
+    """Each loss with its whole token: rather fewer partitions are named, and at last fewer disks."""
+    parts: list[str] = []
+    many = len(losses) * _SHORTEST > longest
+    for letters in _NAMES[-1:] if many else _NAMES:
+        parts = [_loss(inventory, loss, letters) for loss in losses[: longest // _SHORTEST]]
+        if not many and len(" ".join(parts)) <= longest:
+            return parts
+    more = (
+        "The losses of {} are listed here when these are resolved or accepted; the condition DataAtRisk of their KafkaBrokers "
+        "names them now."
+    )
+    room, kept = longest - len(more.format(counted(len(losses), "more disk"))), list[str]()
+    for part in parts:
+        room -= len(part) + 1
+        if room < 0:
+            break
+        kept.append(part)
+    return [*kept, more.format(counted(len(losses) - len(kept), "more disk"))]
+
+
+def _loss(inventory: DiskInventory, loss: Loss, letters: int) -> str:
     named = names_of(loss.partitions)
     name = names.broker_name(inventory.state.name, loss.broker)
     back = "free space on the disk" if _is_full(inventory, loss) else "bring the disk back with its data"
     copies = "replica" if len(named) == 1 else "replicas"
-    shown = max((n for n in range(1, 21) if sum(map(len, named[:n])) <= _NAMES), default=1)
+    shown = max((n for n in range(1, 21) if sum(map(len, named[:n])) <= letters), default=1)
+    which = f": {some(named, shown)}" if letters else ""
     return (
         f"The only in-sync {copies} of {counted(len(named), 'partition')} {'is' if len(named) == 1 else 'are'} on {loss.disk} of {name}, "
-        f"which has failed: {some(named, shown)}. To resolve: {back}; or, if it is permanently lost, "
+        f"which has failed{which}. To resolve: {back}; or, if it is permanently lost, "
         f"{loss_entry(name, loss.disk, loss.text)}"
     )
 

@@ -98,6 +98,7 @@ def name_deadlock(
             f"{some([_name(state, n) for n in sorted(found)])} have to restart for their disks, but block each other: each of them is needed "
             f"for partitions that lack a replica on another of them: {each}. Spindle restarts none of them on its own.",
             _way_out(state, first, blocked[first]),
+            asks=True,
         )
     )
 

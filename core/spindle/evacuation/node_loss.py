@@ -126,6 +126,7 @@ def _not_agreed(state: ClusterState, node_id: int, loss: NodeLossClaim) -> Waiti
             "NodeStillReachable",
             f"{gone}, but {loss.node} is Ready, or {name} is not fenced in Kafka. Spindle does not treat the node as lost.",
             f"Remove the taint from node {loss.node}, or shut the node down.",
+            asks=True,
         )
     command = f"spindle broker node-lost {name}"
     grace = (
@@ -139,6 +140,7 @@ def _not_agreed(state: ClusterState, node_id: int, loss: NodeLossClaim) -> Waiti
         REASON,
         f"{gone}, and the disks of {name} with it. Spindle does not treat them as lost yet: the partitions of {name} stay one replica short.",
         f"Bring the node back with its disks. If the disks are lost, accept that: {command}.{grace}",
+        asks=True,
     )
 
 

@@ -7,11 +7,15 @@ from spindle.model.times import stamp
 
 ConditionRow = tuple[str, str, str, str]  # type, status, reason, message
 
-_LONGEST: Final = 4096  # characters of a message that the CRDs accept
+LONGEST: Final = 4096  # characters of a message: a status has several, beside everything else
 
 
 def as_conditions(
-    rows: Iterable[ConditionRow], before: Mapping[str, Any], generation: int, now: float
+    rows: Iterable[ConditionRow],
+    before: Mapping[str, Any],
+    generation: int,
+    now: float,
+    longest: int = LONGEST,
 ) -> list[dict[str, Any]]:
     """The rows as conditions; each keeps its time while its status stays.
 
@@ -20,6 +24,7 @@ def as_conditions(
         before: the object's status so far.
         generation: of the spec that the rows were determined for.
         now: seconds since the epoch.
+        longest: characters to which a message is cut.
     """
     known = {condition.get("type"): condition for condition in before.get("conditions") or ()}
     result = []
@@ -31,7 +36,7 @@ def as_conditions(
                 "type": kind,
                 "status": value,
                 "reason": reason,
-                "message": message[:_LONGEST],
+                "message": message[:longest],
                 "lastTransitionTime": since or stamp(now),
                 "observedGeneration": generation,
             }

@@ -8,12 +8,10 @@ from spindle.model import objects
 from spindle.model.actions import Action, Delete
 from spindle.model.events import Event
 from spindle.model.times import stamp
-from spindle.model.waiting import Waiting
+from spindle.model.waiting import TEXT_LEFT_OUT, Waiting
 
 MOST_LISTED: Final = 1000  # entries of status.waiting, as its schema has it
-_WRITTEN_OUT: Final = 256  # of these, with their texts: the status of 1,000 brokers must fit into one object
-_SHORT_MESSAGE: Final = f"Held back. The text is left out, because more than {_WRITTEN_OUT} actions wait."
-_SHORT_WAY: Final = "Resolve the entries before this one; its text follows then."
+MOST_TEXT: Final = 450_000  # bytes of all their texts: the status of 1,000 brokers must fit into one object
 
 
 @dataclass
@@ -62,18 +60,25 @@ class PlanBuilder:
     def waiting_status(self, before: Iterable[dict[str, Any]], now: float) -> list[dict[str, Any]]:
         """``status.waiting``: the entries, each with the time of its first appearance.
 
-        Texts of late entries are left out. What passes read back, the key and the time (`ClusterState.waited`), is kept. Entries for which there
+        Texts of entries for which `MOST_TEXT` has no room are left out. What passes read back, the key and the time (`ClusterState.waited`), is kept. Entries for which there
         is no room have waited for no time yet: what depends on the time waits longer.
         """
         since = {(b.get("action"), b.get("object"), b.get("reason")): b.get("since") for b in before}
-        return [
-            {
-                "action": wait.action,
-                "object": wait.object,
-                "reason": wait.reason,
-                "message": wait.message if number < _WRITTEN_OUT else _SHORT_MESSAGE,
-                "since": since.get(wait.key) or stamp(now),
-                "unblockedBy": wait.unblocked_by if number < _WRITTEN_OUT else _SHORT_WAY,
-            }
-            for number, wait in enumerate(self.listed)
-        ]
+        left, entries = MOST_TEXT, []
+        for wait in self.listed:
+            left -= len(wait.message.encode()) + len(wait.unblocked_by.encode())
+            entries.append(
+                {
+                    "action": wait.action,
+                    "object": wait.object,
+                    "reason": wait.reason,
+                    "message": wait.message if left >= 0 else TEXT_LEFT_OUT,
+                    "since": since.get(wait.key) or stamp(now),
+                    "unblockedBy": wait.unblocked_by if left >= 0 else _way_to_the_text(wait.reason),
+                }
+            )
+        return entries
+
+
+def _way_to_the_text(reason: str) -> str:
+    return f"Resolve the entries before this one; its text follows then. What the reason means: spindle explain {reason}"

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+TEXT_LEFT_OUT = (
+    "Held back. The text is left out, because more actions wait than the status has room to describe."
+)
 _NAMED = 5  # objects that a message names before it only gives their number
 
 
@@ -19,6 +22,7 @@ class Waiting:
         message: one or two sentences, with the names of a few objects and the number of all.
         unblocked_by: what a user can do about it, or what Spindle waits for.
         quiet: whether it is part of every normal start; then it is shown in the status but causes no event.
+        asks: whether a command of the command line takes what a user has to confirm from this entry: it is listed before the others, with its text.
         rule: number of the safety rule (``docs/safety.md``); None if no rule forbids the action but it is impossible (no space, no zones).
         objects: all affected objects (partitions, nodes, brokers), sorted.
     """
@@ -29,6 +33,7 @@ class Waiting:
     message: str
     unblocked_by: str
     quiet: bool = False
+    asks: bool = False
     rule: int | None = None
     objects: tuple[str, ...] = ()
 
@@ -50,14 +55,23 @@ class Waiting:
         return f"{self.object}: {self.message} To resolve: {self.unblocked_by}"
 
     @property
-    def order(self) -> tuple[bool, str, str, str]:
-        """Sort key of the entries where they are shown: those that need attention first."""
-        return (self.quiet, self.object, self.action, self.reason)
+    def order(self) -> tuple[bool, int, str, str, str]:
+        """Sort key of the entries where they are shown: those that need attention first, and of these the ones that a user has to confirm.
+
+        The one of the whole cluster comes before those of single brokers, of which there can be more than the status has room for.
+        """
+        asks = 2 if not self.asks else 0 if self.object.startswith("KafkaCluster/") else 1
+        return (self.quiet, asks, self.object, self.action, self.reason)
 
     @property
     def key(self) -> tuple[str, str, str]:
         """What identifies the same entry over time."""
         return (self.action, self.object, self.reason)
+
+
+def text_left_out(message: str) -> bool:
+    """Whether this is the message of an entry for whose text the status has no room."""
+    return message == TEXT_LEFT_OUT
 
 
 def some(things: Sequence[str], limit: int = _NAMED) -> str:

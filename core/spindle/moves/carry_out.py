@@ -26,7 +26,12 @@ from spindle.moves.requests import MoveRequests
 from spindle.moves.signals import MoveSignals
 
 _ACTION: Final = "MoveReplicas"
-_PARTS: Final = (1, 2, 4, 8)  # of the moves that may be under way: fewer, while the journal of more does not fit
+_PARTS: Final = (
+    1,
+    2,
+    4,
+    8,
+)  # of the moves that may be under way: fewer, while the journal of more does not fit
 _SERVING: Final = (DiskVerdict.HEALTHY, DiskVerdict.SUSPECT)
 
 

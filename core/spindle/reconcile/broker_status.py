@@ -7,8 +7,10 @@ from spindle.api import names
 from spindle.api.enums import DiskState
 from spindle.disks.disk_inventory import StateRecord
 from spindle.disks.usage import DiskUsage, status_of
+from spindle.evacuation.data_loss import MOST_TEXT as LONGEST_RISK
 from spindle.model import disk_facts, maintenance, objects
 from spindle.model.broker_disks import disks_of
+from spindle.model.condition_rows import ConditionRow, as_conditions
 from spindle.model.reports import inspected
 from spindle.model.restart_safety import RestartSafety
 from spindle.model.snapshot import SnapshotObject
@@ -30,12 +32,29 @@ def broker_statuses(
     state: ClusterState,
     states: Mapping[tuple[int, str], StateRecord],
     fills: Mapping[tuple[int, str], DiskUsage],
+    risks: Mapping[int, ConditionRow] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """KafkaBroker name → status."""
+    """KafkaBroker name → status.
+
+    Args:
+        state: of the pass.
+        states, fills: of the disks.
+        risks: by broker, the condition about last replicas on its disks.
+    """
     rolling = state.restart_safety
     return {
         objects.name(broker): _status(state, broker, rolling, states, fills)
-        for broker in state.brokers.values()
+        | _conditions(state, broker, (risks or {}).get(broker_id))
+        for broker_id, broker in state.brokers.items()
+    }
+
+
+def _conditions(state: ClusterState, broker: SnapshotObject, row: ConditionRow | None) -> dict[str, Any]:
+    if row is None:
+        return {}
+    generation = int(broker["metadata"].get("generation", 0))
+    return {
+        "conditions": as_conditions([row], broker.get("status") or {}, generation, state.now, LONGEST_RISK)
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from spindle.disks.disk_inventory import DiskInventory
-from spindle.evacuation.data_loss import at_risk
+from spindle.evacuation.data_loss import at_risk, broker_risks
 from spindle.model import objects
 from spindle.model.actions import Apply, Patch
 from spindle.model.condition_rows import as_conditions
@@ -78,7 +78,7 @@ def _result(
     finished: bool,
 ) -> ReconcilePlan:
     """The plan from everything that the pass collected."""
-    statuses = broker_statuses(state, inventory.states, inventory.usages)
+    statuses = broker_statuses(state, inventory.states, inventory.usages, broker_risks(inventory))
     users: dict[str, dict[str, Any]] = results.get("users") or {}
     proposed: ProposalResult = results.get("proposed") or ProposalResult()
     former, moving = results.get("former_users"), _moving(inventory)
