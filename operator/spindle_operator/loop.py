@@ -22,6 +22,7 @@ from spindle.model.allowed import Allowed
 from spindle.model.ownership import owners_of
 from spindle.model.refused_requests import RefusedRequest
 from spindle.model.snapshot import ClusterSnapshot
+from spindle.reconcile import batches
 from spindle.reconcile.plan import Event, ReconcilePlan, plan
 from spindle_operator import agents, lag_exporter, metrics
 from spindle_operator.act import DONE, REFUSED, TAKEN, Actor, LeadershipLostError, Result
@@ -55,7 +56,6 @@ BACKOFF: Final = (1.0, 60.0)  # seconds after the first error, and at most
 RESTLESS: Final = 100  # consecutive passes with changes, after which something is wrong
 POLL: Final = (2.0, 15.0)  # seconds between passes while something is waited for, initially and at most
 LONGEST: Final = 240.0  # seconds of a pass
-AT_ONCE: Final = 1000  # actions of a pass
 _FINALIZERS: Final = ("Patch", KAFKA_CLUSTER.kind, "")
 SIDE_BY_SIDE: Final = 8  # concurrent passes of different clusters: limits memory and threads
 
@@ -201,6 +201,7 @@ class ClusterLoop:
         self._thread = concurrent.futures.ThreadPoolExecutor(1, f"plan-{self._label}")
         self._deciding: asyncio.Future[ReconcilePlan] | None = None
         self._from = 0  # the first action of the next batch
+        self._turns: Mapping[str, int] = {}  # kinds of actions of which the first ones were refused
         self._taken: frozenset[tuple[str, str]] = (
             frozenset()
         )  # foreign objects with needed names, found by the last pass
@@ -296,7 +297,8 @@ class ClusterLoop:
         actor = Actor(
             setup.kube, cluster, self._kafka, setup.leading, owners_of(seen.snapshot), look=seen.look
         )
-        results = await actor.run(self._batch(wanted.actions))
+        chosen = self._batch(wanted.actions)
+        results = await actor.run(chosen)
         self._taken = frozenset(result.taken for result in results if result.taken is not None)
         self._refused = tuple(result.refused for result in results if result.refused is not None)
         if not setup.leading():
@@ -319,7 +321,7 @@ class ClusterLoop:
         self._refused += written.refused
         for refused in written.refused:
             metrics.ACTIONS.labels(self._namespace, self._name, refused.target[0], REFUSED).inc()
-        self._after(wanted.actions, results)
+        self._after(wanted.actions, chosen, results)
         told = [refusal_event(cluster, refused) for refused in written.refused]
         await setup.events.post(self._namespace, [*events_of(cluster, results), *told])
         await self._measure(snapshot, wanted)
@@ -399,13 +401,14 @@ class ClusterLoop:
         """The batch of a long list for this pass; the rest follows, and passes of other clusters run in between."""
         if self._from >= len(actions):
             self._from = 0
-        return actions[self._from : self._from + AT_ONCE]
+        return batches.batch(actions[self._from :], self._turns)
 
-    def _after(self, actions: Sequence[Action], results: list[Result]) -> None:
+    def _after(self, actions: Sequence[Action], chosen: Sequence[Action], results: list[Result]) -> None:
         """Start of the next batch: the beginning, or behind a batch in which every action was rejected, so that it does not block the rest forever."""
-        whole = len(actions) > AT_ONCE and len(results) == len(self._batch(actions))
-        stuck = whole and not any(result.changed for result in results)
-        self._from = self._from + AT_ONCE if stuck else 0
+        changed = {id(result.action) for result in results if result.changed}
+        stuck = batches.MOST == len(chosen) == len(results) < len(actions) and not changed
+        self._turns = batches.next_turns(self._turns, actions, changed)
+        self._from = self._from + len(chosen) if stuck else 0
 
     def _next(self, results: list[Result], *, settled: bool) -> float:
         """Seconds until the next pass without an event: short after progress, increasing without."""

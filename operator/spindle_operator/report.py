@@ -37,6 +37,7 @@ _MESSAGE: Final = 1024  # maximum length of an event's message
 _OTHERS: Final = ("takingDown", "observed")
 _AGENTS: Final = "observed"
 _TRIES: Final = 3
+REPORTING: Final = 60.0  # seconds after which a pass writes no further status; the next one does
 # Of answers that say something about this very request: invalid, not allowed, denied by a webhook or policy, or by one that did not answer. Others (no
 # answer, too many requests, not available) apply to whatever is asked next, too.
 _REFUSALS: Final = frozenset({400, 403, 422, 500})
@@ -48,7 +49,8 @@ class Written:
 
     Attributes:
         done: how many were written.
-        skipped: how many objects had changed since they were read, or have a status that the API server refuses; the next pass writes those.
+        skipped: how many objects had changed since they were read, have a status that the API server refuses, or were left out after `REPORTING`; the
+            next pass writes those.
         refused: what the API server refused.
     """
 
@@ -78,8 +80,11 @@ async def report(
     Raises:
         ApiError: of any kind but a conflict or a refusal.
     """
-    results, refused = list[bool | None](), list[RefusedRequest]()
+    results, refused, began = list[bool | None](), list[RefusedRequest](), time.monotonic()
     for kind, obj, status in _statuses(cluster, brokers, plan, users, rebalances):
+        if results and time.monotonic() - began > REPORTING:
+            results.append(False if _differs(obj, status) is not None else None)
+            continue
         try:
             results.append(await _write(kube, kind, obj, status))
         except ApiError as error:

@@ -37,6 +37,7 @@ from spindle.model.snapshot import CaSource, Certificate, ClusterSnapshot, Secre
 from spindle.model.spec_findings import SharedObject
 from spindle.model.times import stamp
 from spindle.model.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
+from spindle.reconcile.batches import batch
 from spindle.reconcile.plan import ReconcilePlan, plan
 from spindle.users.principals import principals_to_read
 from tests.model.nodes import Nodes
@@ -383,7 +384,7 @@ class World(Nodes):
     def reconcile(self, stop_after: int | None = None) -> ReconcilePlan:
         """One pass; dies after so many actions if told to."""
         made = plan(self.snapshot(), self.now)
-        for count, action in enumerate(made.actions):
+        for count, action in enumerate(batch(made.actions)):
             if stop_after is not None and count >= stop_after:
                 return made
             self.act(action)

@@ -759,7 +759,7 @@ _P = Person
 WAYS: dict[str, Callable[[Person, Wait], None]] = {
     reason: way
     for way, reasons in (
-        (_P.nothing, """DependenciesMissing ClaimBeingDeleted QuorumPending PlanPending ReplicaRestorePending RestartPending LeadershipMoving CaReplaced
+        (_P.nothing, """ManyChanges DependenciesMissing ClaimBeingDeleted QuorumPending PlanPending ReplicaRestorePending RestartPending LeadershipMoving CaReplaced
             QuorumStatic DynamicConfigNotReverted Soaking ReplicasOnBroker EligibleLeaderReplicas BrokerStillRegistered ReplicasMoving MovedToOtherDisk MoveObsolete
             MoveFailed MoveBackOff MoveCancelled TargetLost ThrottlesReverting PodsTerminating IntraBrokerMovesInProgress LoadingLogs RolloutInProgress
             QuorumChanging ControllersJoining DiskInspectionPending VolumeExpansionInProgress WaitingForBrokers VolumeNotBound ReplicaReturning

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from spindle.model.actions import Apply, Create
+from spindle.reconcile import batches
 from spindle.reconcile.plan import Event, ReconcilePlan
 from spindle_operator import act as act_module
 from spindle_operator import loop as loop_module
@@ -173,10 +174,11 @@ async def test_a_pass_that_does_not_end_is_ended_and_told_and_the_others_go_on(
         held.set()
 
 
+@pytest.mark.parametrize("limit", ["MOST", "MOST_OF_A_KIND"])
 async def test_a_long_list_is_done_in_batches_and_what_is_all_refused_keeps_nobody_from_its_turn(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(loop_module, "AT_ONCE", 2)
+    monkeypatch.setattr(batches, limit, 2)
     maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"m{i}"}} for i in range(5)]
     many = ReconcilePlan(actions=tuple(Apply(object=each) for each in maps))
     for name in ("m0", "m1"):

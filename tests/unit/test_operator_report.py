@@ -5,6 +5,7 @@ import pytest
 from spindle.model.actions import Apply, Create
 from spindle.model.refused_requests import RefusedRequest
 from spindle.reconcile.plan import Event, ReconcilePlan
+from spindle_operator import report as report_module
 from spindle_operator.act import CONFLICT, DONE, REFUSED, Result
 from spindle_operator.report import Events, Written, events_of, keep_timestamps, report
 from spindle_shared.api_answers import ApiError
@@ -206,3 +207,19 @@ def test_actions_tell_what_was_done_and_what_failed_but_not_what_the_next_pass_s
     ]
     told = [(event.type, event.reason) for event in events_of(cluster(), results)]
     assert told == [("Normal", "PodCreated"), ("Warning", "CreateFailed")]
+
+
+async def test_statuses_that_take_too_long_are_left_to_the_next_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_module, "REPORTING", -1.0)
+    meta = {"namespace": "ns", "uid": "b", "resourceVersion": "3"}
+    brokers = [
+        {"metadata": {**meta, "name": f"demo-broker-{n}"}, "status": {"state": "Ready" if n else "Starting"}}
+        for n in range(2)
+    ]
+    plan = ReconcilePlan(
+        status={"phase": "new"},
+        broker_statuses={each["metadata"]["name"]: {"state": "Ready"} for each in brokers},
+    )
+    kube = FakeKube()
+    assert await report(kube, cluster(), brokers, plan) == Written(done=1, skipped=1)
+    assert kube.done("apply") == ["demo/status"]

@@ -1,10 +1,12 @@
 """What a plan consists of."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from spindle.model.actions import Action
+
+MOST: Final = 500  # events of a pass
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,31 @@ class Event:
     kind: str
     name: str
     uid: str
+
+
+def summed_up(events: Sequence[Event], most: int = MOST) -> tuple[Event, ...]:
+    """The events of a pass; of more than ``most`` the first, warnings before others, and for each reason one event that says how many there were.
+
+    Each event is a request to the API server; what has no event of its own is in the status of its object.
+    """
+    if len(events) <= most:
+        return tuple(events)
+    ordered = sorted(events, key=lambda event: event.type != "Warning")
+    rest: dict[tuple[str, str], list[Event]] = {}
+    for event in ordered[most:]:
+        rest.setdefault((event.type, event.reason), []).append(event)
+    return (
+        *ordered[:most],
+        *(
+            replace(
+                group[0],
+                message=f"{group[0].message} And {len(group) - 1} more; see the status of the KafkaBrokers and of the KafkaCluster.",
+            )
+            if len(group) > 1
+            else group[0]
+            for group in rest.values()
+        ),
+    )
 
 
 @dataclass(frozen=True)

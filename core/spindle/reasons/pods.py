@@ -135,6 +135,12 @@ SECTIONS = (
                 "ticket",
             ),
             Reason(
+                "ManyChanges",
+                "there are more changes than one reconciliation makes: 200 of a kind that nothing else depends on, and 1,000 in all. The others follow",
+                "nothing: they follow",
+                "none",
+            ),
+            Reason(
                 "OrphanedObject",
                 "an object of an earlier KafkaCluster, broker or user of this name still exists; a new one is created when it is gone",
                 "delete it if the garbage collector of Kubernetes does not remove it soon",

@@ -3,4 +3,4 @@
 from typing import Final
 
 # Modules that the programs may import (tests/unit/test_fronts.py).
-FRONT: Final = ("plan", "refused_requests")
+FRONT: Final = ("batches", "plan", "refused_requests")

@@ -9,7 +9,7 @@ from spindle.evacuation.data_loss import at_risk, broker_risks
 from spindle.model import objects
 from spindle.model.actions import Apply, Patch
 from spindle.model.condition_rows import as_conditions
-from spindle.model.events import Event, ReconcilePlan
+from spindle.model.events import Event, ReconcilePlan, summed_up
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import ClusterSnapshot
 from spindle.model.state import ClusterState, read_state
@@ -17,6 +17,7 @@ from spindle.model.waiting import Waiting, some
 from spindle.proposals.proposal import REASON as REBALANCE
 from spindle.proposals.reconciler import ProposalResult
 from spindle.reconcile.accepted_spec import as_accepted
+from spindle.reconcile.batches import more_to_come
 from spindle.reconcile.broker_status import broker_statuses
 from spindle.reconcile.deletion import reconcile_deletion
 from spindle.reconcile.healing import observe_only
@@ -81,13 +82,15 @@ def _result(
     statuses = broker_statuses(state, inventory.states, inventory.usages, broker_risks(inventory))
     users: dict[str, dict[str, Any]] = results.get("users") or {}
     proposed: ProposalResult = results.get("proposed") or ProposalResult()
+    if (later := more_to_come(state.name, builder.actions)) is not None:
+        builder.wait(later)
     former, moving = results.get("former_users"), _moving(inventory)
     return ReconcilePlan(
         actions=tuple(builder.actions),
         status=cluster_status(state, builder, statuses, at_risk(inventory), former, moving=moving),
         broker_statuses={} if objects.deleting(state.cluster) else statuses,
         rebalance_statuses=proposed.statuses,
-        events=(*_untold(builder), *_events(state, builder)),
+        events=summed_up((*_untold(builder), *_events(state, builder))),
         finished=finished,
         user_statuses=users,
         settled=not builder.actions and not builder.waits and not unsettled(users),

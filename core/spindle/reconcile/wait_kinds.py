@@ -143,6 +143,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
     ),
     WaitKind.WORK: frozenset(
         {
+            "ManyChanges",
             "BrokerStillRegistered",
             "CaReplaced",
             "CancellationRejected",
