@@ -304,7 +304,7 @@ def test_moves_and_leaders_together_fit_where_they_are_kept(monkeypatch: pytest.
     assert len(whole.proposal.spec.leaders or ()) == 8
     assert "8 preferred leaders change" in whole.message
     most = size(whole.proposal.spec.moves) + 10  # for the moves alone
-    monkeypatch.setattr(proposing, "_MOST_BYTES", most)
+    monkeypatch.setattr(proposing, "MOST_BYTES", most)
     part = made(skewed()).proposal
     assert part is not None
     assert 0 < len(part.spec.moves) < len(whole.proposal.spec.moves)

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from bench.fleet import sizes
 from bench.fleet.rolls import roll
 from bench.fleet.shape import Shape
+from bench.fleet.sizes import of_load
 from spindle.disks.acceptance import Loss
 from spindle.evacuation.data_loss import MOST_TEXT as MOST_RISK
 from spindle.evacuation.data_loss import at_risk, broker_risks
 from spindle.model.condition_rows import LONGEST
+from spindle.model.events import MOST as MOST_EVENTS
 from spindle.model.given_consent import losses_named_in, restart_command
 from spindle.model.plan_builder import MOST_LISTED, PlanBuilder
 from spindle.model.times import stamp
@@ -123,6 +126,12 @@ def test_what_a_command_asks_about_is_listed_with_its_text_before_everything_els
     assert len(json.dumps(status)) < LIMIT
 
 
+def test_no_object_that_grows_with_load_has_more_than_one_megabyte() -> None:
+    found = dict(of_load(1000))
+    assert len(found) == 5
+    assert {name: size for name, size in found.items() if not 100_000 < size < sizes.LIMIT} == {}
+
+
 @pytest.mark.parametrize("disks", [1, 2, 7, 12, 64, 4000])
 def test_every_token_that_a_condition_names_is_whole(disks: int) -> None:
     inventory = lossy(disks)
@@ -155,5 +164,7 @@ def test_a_pass_lists_counts_and_reports_its_waits(monkeypatch: pytest.MonkeyPat
     for status in (first.status, second.status):
         assert len(status["waiting"]) == MOST_LISTED
         assert status["waitingMore"] == 500
-    assert len([event for event in first.events if event.reason == "WouldBeUnderMinIsr"]) == MOST_LISTED
+    told = [event.message for event in first.events if event.reason == "WouldBeUnderMinIsr"]
+    assert len(told) == MOST_EVENTS + 1
+    assert f"And {MOST_LISTED - MOST_EVENTS - 1} more; see the status" in told[-1]
     assert not [event for event in second.events if event.reason == "WouldBeUnderMinIsr"]

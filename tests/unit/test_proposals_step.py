@@ -190,13 +190,13 @@ def test_what_was_left_out_stays_small_however_much_it_is(running: World) -> Non
         for n in range(1999)
     ]
     raw = executing(*(move(n, (0, D0), (2, D1)) for n in range(2000)), outcomes=1999 * "-" + ".")
-    raw["status"]["dropped"] = before[:200] + [{**each, "message": ""} for each in before[200:]]
+    raw["status"]["dropped"] = before[:100] + [{**each, "message": ""} for each in before[100:]]
     proposed, builder = settle(running, raw)
     dropped = proposed.statuses["demo-1"]["dropped"]
 
-    assert [len(dropped), dropped[199], dropped[1999]] == [
+    assert [len(dropped), dropped[99], dropped[1999]] == [
         2000,
-        before[199],
+        before[99],
         {"topic": "t", "partition": 1999, "reason": "TopicDeleted"},
     ]
     assert len(json.dumps(dropped)) < 900_000

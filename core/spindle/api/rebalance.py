@@ -187,7 +187,7 @@ class Dropped(ApiModel):
     topic: TopicName = Field(description="Topic of the replica.")
     partition: Count = Field(description="Partition of the replica.")
     reason: ShortText = Field("", description="Reason in CamelCase.")
-    message: Sentence = Field("", description="Why the move was skipped; only for the first 200.")
+    message: Sentence = Field("", description="Why the move was skipped; only for the first 100.")
 
 
 class KafkaRebalanceStatus(ApiModel):

@@ -39,9 +39,7 @@ NO_PLAN: Final = "NoPlan"
 UNDER_WAY: Final = "ProposalUnderWay"
 
 _HASHED: Final = 1  # version of the hash's input; incremented when that changes
-_MOST_BYTES: Final = (
-    900_000  # bytes of moves and leaders as JSON: etcd's limit is 1.5 MiB, and the status must fit too
-)
+MOST_BYTES: Final = 600_000  # bytes of moves and leaders as JSON: with the status, in which each move may be dropped, it has less than 1 MB
 _LEADERS: Final = 0.25  # maximum share of that
 _LONGEST: Final = 256  # characters of a reason
 _HORIZON_H: Final = 168
@@ -131,8 +129,8 @@ def _proposal(
     picture: Picture, reading: Reading, history: ReplicaHistory, found: PlacementPlan
 ) -> NewProposal:
     digest = input_hash(picture, reading, history, found)
-    room = _bytes(_leaders(found, int(_LEADERS * _MOST_BYTES)))
-    moves = _moves(found, _MOST_BYTES - room)
+    room = _bytes(_leaders(found, int(_LEADERS * MOST_BYTES)))
+    moves = _moves(found, MOST_BYTES - room)
     part = _beginning(found, len(moves))
     seconds = part.seconds(reading.budget)
     lifetime = picture.policy.rebalance.lifetime_minutes

@@ -29,11 +29,8 @@ from spindle.model.waiting import Waiting, counted, some
 AT_RISK: Final = "DataAtRisk"
 LAST_REPLICA: Final = "LastReplicaAtRisk"
 MOST_TEXT: Final = 32_000  # characters about the disks of one broker, as its schema takes; all 64 have room
-_NAMES: Final = (
-    500,
-    100,
-    0,
-)  # characters of the partitions' names in the text about one loss: as many as leave room for all tokens
+# Characters of the partitions' names in the text about one loss: as many as leave room for all tokens.
+_NAMES: Final = (500, 100, 0)
 _SHORTEST: Final = 300  # characters about one disk, at least
 _BAD: Final = (DiskState.FAILED, DiskState.EVACUATING)
 

@@ -15,7 +15,7 @@ from spindle.proposals.proposal import Proposal
 from spindle.proposals.waves import WaveState
 from spindle.proposals.windows import WindowState
 
-_TOLD: Final = 200  # dropped moves that are listed with a message; for the others only the reason is kept
+_TOLD: Final = 100  # dropped moves that are listed with a message; for the others only the reason is kept
 EVERY: Final = 15.0  # seconds between two writes that change progress only
 _MEASURED: Final = 60.0  # seconds after which the measured rate predicts better than the limits
 
@@ -87,7 +87,7 @@ def _wanted(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str
         "movedMoves": done,
         "progress": f"{done}/{len(marks)}",
         "outcomes": write_move_states(marks),
-        "dropped": _dropped([*proposal.dropped, *(found.wave.drops if found.wave is not None else ())]),
+        "dropped": listed_drops([*proposal.dropped, *(found.wave.drops if found.wave is not None else ())]),
     }
     if not status["dropped"]:
         del status["dropped"]
@@ -113,7 +113,7 @@ def _wanted(proposal: Proposal, found: ProposalProgress, now: float) -> dict[str
     return {key: value for key, value in status.items() if value is not None}
 
 
-def _dropped(drops: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def listed_drops(drops: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """All dropped moves, the first ones with messages: thousands of messages would not fit into one object besides the moves."""
     short = ({key: value for key, value in each.items() if key != "message"} for each in drops[_TOLD:])
     return [*drops[:_TOLD], *short]
