@@ -165,8 +165,12 @@ def seen_in(inventory: DiskInventory, slot: BrokerDisk) -> SlotObservation:
 
 
 def place_of(inventory: DiskInventory, slot: BrokerDisk) -> Place:
-    """Classify what is in the slot of a disk that is out of use."""
-    return classify_slot(seen_in(inventory, slot), slot.disk.get("fsUuid"), slot.disk.get("pvUid"))
+    """Classify what is in the slot of a disk that is out of use.
+
+    The file system on record may be that of a blank disk that was to be formatted next and never was.
+    """
+    recorded = slot.disk.get("fsUuid") if _was_formatted(inventory, slot) else None
+    return classify_slot(seen_in(inventory, slot), recorded, slot.disk.get("pvUid"))
 
 
 def _facts(inventory: DiskInventory, slot: BrokerDisk, *, acting: bool, filled: bool) -> DiskFacts:
