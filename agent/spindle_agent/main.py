@@ -16,6 +16,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Imported here: everything loaded earlier is in the memory of every worker.
     import asyncio  # noqa: PLC0415
+    import gc  # noqa: PLC0415
     import logging  # noqa: PLC0415
 
     from spindle_agent import service  # noqa: PLC0415
@@ -31,6 +32,8 @@ def main() -> None:
     logging.getLogger(__name__).info("node %s, disks below %s", options.node, roots)
 
     key = keys.load_or_make(options.node, options.key_file)
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays, so no collection needs to visit it
 
     async def run_and_leave() -> None:
         code = await service.run(options, fork_server, key)

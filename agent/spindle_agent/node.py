@@ -76,6 +76,8 @@ class Node:
         self.scrubs: Scrubs | None = None
         self.pool: Pool
         self.disks: dict[Key, Disk] = {}
+        self._told: dict[Key, Json] = {}
+        self._told_strain: Json = {}
         self.ticked_at = time.monotonic()
 
     # Recorded objects
@@ -125,6 +127,7 @@ class Node:
         }
         for key in self.disks.keys() - slots.keys():
             del self.disks[key]
+            self._told.pop(key, None)
         self.fills.keep(slots)
         watches = {}
         for key, slot in slots.items():
@@ -187,7 +190,10 @@ class Node:
             level = logging.INFO if after.verdict is DiskVerdict.HEALTHY else logging.WARNING
             words = " ".join(part for part in (after.verdict, after.reason, after.message) if part)
             log.log(level, "%s: %s", "/".join(key), words)
-        self.tell(key[:2])
+        # Most reports change nothing that is told.
+        if self._entry(key, disk, now) != self._told.get(key):
+            self.tell(key[:2])
+        self._tell_strain()
 
     # Reports
 
@@ -197,18 +203,21 @@ class Node:
         disks = self._disks_of(name)
         if name not in self._sessions or not all(disk.ready(now) for _, disk in disks):
             return
-        entries = [
-            entry | self.fills.told(key) | (self.scrubs.told(key) if self.scrubs is not None else {})
-            for key, disk in disks
-            if (entry := disk.entry(self.latency_of(disk), now)) is not None
-        ]
+        told = {key: entry for key, disk in disks if (entry := self._entry(key, disk, now)) is not None}
+        self._told |= told
         observed = {
             "node": self._options.node,
-            "disks": sorted(entries, key=lambda entry: str(entry["name"])),
+            "disks": sorted(told.values(), key=lambda entry: str(entry["name"])),
             **self._sessions[name][0].mover.fields(),
             **self.strain.fields(),
         }
         self._publisher.offer(name, observed)
+
+    def _entry(self, key: Key, disk: Disk, now: float) -> Json | None:
+        entry = disk.entry(self.latency_of(disk), now)
+        if entry is None:
+            return None
+        return entry | self.fills.told(key) | (self.scrubs.told(key) if self.scrubs is not None else {})
 
     # Periodic work
 
@@ -231,9 +240,13 @@ class Node:
 
     def _see_to_strain(self) -> None:
         """Report CPU starvation when it starts and ends, even if no disk has anything to report."""
-        before = self.strain.fields()
         self.strain.starved(time.monotonic())
-        if self.strain.fields() != before:
+        self._tell_strain()
+
+    def _tell_strain(self) -> None:
+        strain = self.strain.fields()
+        if strain != self._told_strain:
+            self._told_strain = strain
             for name in self._objects:
                 self.tell(name)
 

@@ -88,7 +88,7 @@ def open_file(root: int, path: str, flags: int = os.O_RDONLY, mode: int = 0o600)
     """
     folder, _, name = path.rpartition("/")
     device = os.fstat(root).st_dev
-    at = open_folder(root, folder)
+    at = open_folder(root, folder) if folder else os.dup(root)
     try:
         for _ in range(_TRIES):
             try:

@@ -164,6 +164,21 @@ async def test_nothing_is_told_before_all_disks_were_seen(setting: Setting) -> N
     assert setting.publisher.offers[NAME]["moves"] == []
 
 
+async def test_a_report_that_changes_nothing_is_not_told_again(setting: Setting) -> None:
+    setting.sees(NAME[1])
+    setting.well(NAME[1])
+    setting.publisher.offers.clear()
+    setting.well(NAME[1])
+    assert setting.publisher.offers == {}
+    setting.reports((*NAME, "disk0"), replace(WELL, used_bytes=200))
+    (entry,) = (each for each in setting.publisher.offers[NAME]["disks"] if each["name"] == "disk0")
+    assert entry["usedBytes"] == 200
+    setting.publisher.offers.clear()
+    # That the agent gets no CPU is told at once, even if no disk has changed.
+    setting.reports((*NAME, "disk0"), replace(WELL, used_bytes=200, late=5.0))
+    assert "starved" in setting.publisher.offers[NAME]
+
+
 async def test_a_first_error_is_asked_for_again_and_a_second_is_told(setting: Setting) -> None:
     setting.sees(NAME[1])
     setting.well(NAME[1])

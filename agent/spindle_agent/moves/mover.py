@@ -131,13 +131,14 @@ class Mover:
         if self._looked_at is not None and now - self._looked_at > _SILENCE:
             self._known = progress.excused(self._known, now - self._looked_at)
         self._looked_at = now
+        if not self._orders.moves and not self._known and self._former is None:
+            self._rest(tell)  # without going through thousands of replicas
+            return
         decision = decide.decide(self._orders.moves, self._known, dirs, now, self._orders.limit)
         self._log_changes(decision)
         self._known = dict(decision.progress)
         if not self._known and self._former is None:
-            self.ready, self.throttle = True, None
-            self._pace.rests()
-            tell()
+            self._rest(tell)
             return
         if not self.ready:
             self._hold_back(decision.begin)
@@ -148,6 +149,11 @@ class Mover:
             self._hold_back(decision.begin)
         elif decision.begin:
             await self._begin(link, decision.begin)
+        tell()
+
+    def _rest(self, tell: Callable[[], None]) -> None:
+        self.ready, self.throttle = True, None
+        self._pace.rests()
         tell()
 
     def _hold_back(self, moves: Sequence[Move]) -> None:

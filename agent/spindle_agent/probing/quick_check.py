@@ -37,8 +37,8 @@ def quick_check(watch: Watch, now: float) -> QuickCheck:
             # A folder of a shared file system counts as a disk if it has a disk's identity.
             if not _own_filesystem(watch, about) and not _says_ours(watch, identity):
                 return QuickCheck(QuickChecked(at=now, mounted=False), (about.st_dev, about.st_ino, None))
-            meta = _head(root, f"{names.LOG_SUBDIR}/{META_PROPERTIES}")
-            names_there = _some_names(root, ""), _some_names(root, names.LOG_SUBDIR)
+            meta, names_in_log = _log_dir(root)
+            names_there = _some_names(root), names_in_log
             sizes = os.fstatvfs(root)
     except (FileNotFoundError, NotADirectoryError):
         return QuickCheck(QuickChecked(at=now, mounted=False), (None,))
@@ -115,19 +115,24 @@ def _head(root: int, path: str) -> bytes | None:
         return str(error).encode()
 
 
-def _some_names(root: int, path: str) -> bool | None:
-    """Whether a folder has entries; None if it does not exist.
+def _log_dir(root: int) -> tuple[bytes | None, bool | None]:
+    """The content of the log dir's meta.properties, and whether the log dir has entries; None for each that does not exist."""
+    try:
+        folder = volume.open_folder(root, names.LOG_SUBDIR)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, None
+    except volume.ForeignFileError as error:
+        return str(error).encode(), True
+    try:
+        return _head(folder, META_PROPERTIES), _some_names(folder)
+    finally:
+        os.close(folder)
+
+
+def _some_names(folder: int) -> bool:
+    """Whether a folder has entries.
 
     Reads one name, for which the kernel reads only the folder's first block.
     """
-    try:
-        folder = volume.open_folder(root, path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except volume.ForeignFileError:
-        return True
-    try:
-        with os.scandir(folder) as entries:
-            return next(entries, None) is not None
-    finally:
-        os.close(folder)
+    with os.scandir(folder) as entries:
+        return next(entries, None) is not None

@@ -39,6 +39,8 @@ class Scrubbed:
             status.
         sound: folders of `Scrub.first` whose inactive segments were all checked without an error.
         direct: whether everything was certainly read from the disk.
+        orders: how many orders the process has received after its first.
+        resting: whether nothing is left to do for now, and everything found is stored on the disk, so that the process may be ended.
     """
 
     directory_id: str
@@ -52,3 +54,5 @@ class Scrubbed:
     troubles: list[dict[str, Any]] = field(default_factory=list)
     sound: list[str] = field(default_factory=list)
     direct: bool = True
+    orders: int = 0
+    resting: bool = False

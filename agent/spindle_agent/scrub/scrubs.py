@@ -5,7 +5,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 Key = tuple[str, str, str]  # as in `probing.pool`
 
 _AGAIN_AFTER: Final = 5.0  # seconds between two processes for one disk
+_REST: Final = 600.0  # seconds until a disk on which nothing was due is looked through again
 _HOUR: Final = 3600
 
 
@@ -26,6 +27,7 @@ _HOUR: Final = 3600
 class _Worker:
     order: Scrub
     channel: socket.socket
+    orders: int = 0
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Scrubs:
         self._workers: dict[Key, _Worker] = {}
         self._words: dict[Key, _Word] = {}
         self._not_before: dict[Key, float] = {}
+        self._resting: dict[Key, tuple[Scrub, float]] = {}
 
     def sees(self, key: Key, directory_id: str, observed: Mapping[str, Any] | None) -> None:
         """Add a disk to check; its previous report remains valid until a process reports."""
@@ -67,9 +70,10 @@ class Scrubs:
         """Keep only these disks."""
         for key in self._words.keys() - set(keys):
             del self._words[key]
+            self._resting.pop(key, None)
 
     def set(self, wanted: Mapping[Key, Scrub]) -> None:
-        """Run processes for exactly these disks."""
+        """Run processes for exactly these disks, except where nothing is due."""
         for key in self._workers.keys() - wanted.keys():
             self._end(key)
         for key, order in wanted.items():
@@ -96,9 +100,13 @@ class Scrubs:
 
     def _start(self, key: Key, order: Scrub) -> None:
         loop = asyncio.get_running_loop()
-        if loop.time() < self._not_before.get(key, 0.0):
+        rested, until = self._resting.get(key, (None, 0.0))
+        if loop.time() < (until if rested == order else self._not_before.get(key, 0.0)):
             return
         self._not_before[key] = loop.time() + _AGAIN_AFTER
+        word = self._words.get(key)
+        if word is not None and word.report is not None:
+            word.report = replace(word.report, read=0, scans=0)  # a process counts from its own start
         channel = self._fork_server.spawn(order)
         self._workers[key] = _Worker(order, channel)
         loop.add_reader(channel, self._take, key)
@@ -112,6 +120,7 @@ class Scrubs:
         with contextlib.suppress(OSError):
             worker.channel.send(encode(order))
             worker.order = order
+            worker.orders += 1
             return
         self._end(key)  # the next round starts a new one
 
@@ -126,14 +135,20 @@ class Scrubs:
             log.warning("%s: the scrubbing process has ended", "/".join(key))
             self._end(key)
             return
-        self._said(key, decode(data))
+        report = decode(data)
+        self._said(key, report)
+        worker = self._workers.get(key)
+        # A report on an earlier order says nothing about the present one.
+        if worker is not None and report.resting and report.orders == worker.orders:
+            self._resting[key] = worker.order, asyncio.get_running_loop().time() + _REST
+            self._end(key)
 
     def _said(self, key: Key, report: Scrubbed) -> None:
         word = self._words.get(key)
         if word is None or word.directory_id != report.directory_id:
             return
         before = word.report
-        # A process counts from its own start.
+        # It counts anew for a new disk.
         anew = before is None or report.read < before.read
         word.read += report.read - (0 if anew or before is None else before.read)
         word.scans += report.scans - (0 if anew or before is None else before.scans)

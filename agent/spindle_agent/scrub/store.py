@@ -1,6 +1,7 @@
 """The file at a volume's root that stores which segments were checked. Only the disk's process calls this, because any call may hang."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Sequence
 from typing import Final
@@ -42,12 +43,15 @@ def write(
     """Store the state. It is written under another name first, so that the file is always complete; on a full disk the former file stays.
 
     Raises:
-        OSError: it could not be written. The only effect is that some segments are checked again.
+        OSError: it could not be written, or is too large to be read back. The only effect is that some segments are checked again.
     """
+    content = render(directory_id, runs, troubles, suspects)
+    if len(content) > _MOST:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), SCRUB_FILE)
     file = volume.open_file(root, SCRUB_FILE_NEW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         with open(file, "wb") as opened:  # noqa: PTH123 - of a descriptor
-            opened.write(render(directory_id, runs, troubles, suspects))
+            opened.write(content)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(SCRUB_FILE_NEW, dir_fd=root)

@@ -1,4 +1,4 @@
-"""One disk's scrubbing process: reads at a set rate with the lowest I/O priority, and ends with the agent.
+"""One disk's scrubbing process: reads at a set rate with the lowest I/O priority, and ends with the agent, or once it has told it that nothing is due.
 
 If the disk hangs, only this process hangs, and it ends when the disk answers. No file is kept open between two segments.
 """
@@ -42,6 +42,10 @@ _IDLE_CLASS: Final = 3 << 13
 _ROOT_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
+_Memory = tuple[dict[str, tuple[Run, ...]], tuple[SegmentProblem, ...], tuple[SegmentProblem, ...]]
+"""What is stored on the disk."""
+
+
 class OtherOrdersError(Exception):
     """The current read is no longer requested."""
 
@@ -67,6 +71,7 @@ class Scrubber:
 
     def __init__(self, channel: socket.socket, order: Scrub) -> None:
         self._channel = channel
+        self._orders = 0
         self._begin(order)
 
     def _begin(self, order: Scrub) -> None:
@@ -77,6 +82,7 @@ class Scrubber:
         self._queue: list[Known] = []
         self._seen = 0.0
         self._recalled = False
+        self._stored: _Memory | None = None
         self._surveyed = self._saved = self._told = self._touched = -SURVEY_EVERY
         self._read = self._scans = 0
         self._log_dir = -1
@@ -120,6 +126,7 @@ class Scrubber:
             self._runs = dict(memory.runs)
             self._doubts.recall(memory.troubles, memory.suspects)
             self._recalled = True
+            self._stored = self._memory()
         now = time.monotonic()
         self._look_after_troubles()
         if now - self._surveyed >= (SURVEY_EVERY if self._queue else _SURVEY_SOON):
@@ -130,10 +137,18 @@ class Scrubber:
         elif self._queue:
             each = self._queue.pop()
             self._scan(log_dir, SegmentPlace(each.folder, each.segment.base))
+        busy = bool(self._queue) or place is not None
         self._tell(changed=False)
-        if now - self._saved >= _SAVE_EVERY:
+        if now - self._saved >= _SAVE_EVERY and self._memory() != self._stored:
             self._save(root)
-        return 0.0 if self._queue or place is not None else _IDLE
+        if not busy and self._may_rest():
+            self._tell(changed=True, resting=True)
+        return 0.0 if busy else _IDLE
+
+    def _may_rest(self) -> bool:
+        """Whether a later process can continue from what is stored on the disk, and nobody waits for an answer of this one."""
+        waits = self._order.first or self._doubts.troubles or self._doubts.suspects
+        return self._memory() == self._stored and not waits
 
     def _look_through(self, log_dir: int) -> None:
         self._seen = time.time()
@@ -246,6 +261,7 @@ class Scrubber:
         if not data:
             os._exit(0)
         order = decode(data)
+        self._orders += 1
         same = (order.path, order.directory_id) == (self._order.path, self._order.directory_id)
         if same:
             self._pace_as(order)
@@ -253,12 +269,16 @@ class Scrubber:
             self._begin(order)
         raise OtherOrdersError
 
+    def _memory(self) -> _Memory:
+        return dict(self._runs), self._doubts.troubles, self._doubts.suspects
+
     def _save(self, root: int) -> None:
         self._saved = time.monotonic()
         with contextlib.suppress(OSError):
             store.write(
                 root, self._order.directory_id, self._runs, self._doubts.troubles, self._doubts.suspects
             )
+            self._stored = self._memory()
 
     def _sound(self) -> list[str]:
         now, days = time.time(), self._order.every_days
@@ -269,7 +289,7 @@ class Scrubber:
             and sound(folder, self._known, self._seen, self._runs, now, days)
         ]
 
-    def _tell(self, *, changed: bool) -> None:
+    def _tell(self, *, changed: bool, resting: bool = False) -> None:
         now = time.monotonic()
         if not changed and now - self._told < _TELL_EVERY:
             return
@@ -288,6 +308,8 @@ class Scrubber:
             troubles=[told for trouble in troubles[:MOST_TOLD] if (told := _told(trouble)) is not None],
             sound=self._sound(),
             direct=self._reader.direct,
+            orders=self._orders,
+            resting=resting,
         )
         try:
             self._channel.send(encode(report))

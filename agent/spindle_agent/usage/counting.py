@@ -29,7 +29,9 @@ class AppendCounter:
         """
         sizes, copies = dict(log_dir.replicas), {name: copy.size for name, copy in log_dir.copies.items()}
         before = self._sizes
-        if before is not None:
+        if before == sizes and copies == self._copies:
+            self._append = self._append or 0
+        elif before is not None:
             grown = (size - before[name] for name, size in sizes.items() if name in before)
             self._append = (self._append or 0) + sum(max(0, each) for each in grown)
             for name, size in sizes.items():
