@@ -235,12 +235,10 @@ def _was_on(state: ClusterState, broker_id: int, disk: InspectedDisk) -> Collect
     broker = state.brokers[broker_id]
     entries = (broker.get("status") or {}).get("disks") or ()
     new = {e.get("name") for e in entries if e.get("state") == DiskState.REPLACING}
-    if disk["name"] in new and (
-        read_list(broker["spec"].get("logDirs")).dirs.keys() - new
-        or any(
-            d["name"] not in new and d.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE
-            for d in disks_of(broker)
-        )
+    others = [d for d in disks_of(broker) if d["name"] not in new]
+    listed = read_list(broker["spec"].get("logDirs")).dirs
+    if disk["name"] in new and any(
+        d["name"] in listed or d.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE for d in others
     ):
         return ()
     acceptances = parse(objects.annotation(broker, ANN_ACCEPTED)).values()
