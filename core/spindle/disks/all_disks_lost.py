@@ -74,5 +74,5 @@ def _lost(inventory: DiskInventory, slot: BrokerDisk) -> bool:
     """Whether the disk was replaced by a blank one or answers with I/O errors."""
     if slot.running or not slot.health.fresh:
         return False
-    replaced = slot.health.content == disk_facts.BLANK and place_of(inventory, slot) is Place.NEW
+    replaced = slot.health.blank and place_of(inventory, slot) is Place.NEW
     return replaced or slot.health.verdict == DiskVerdict.FAILED

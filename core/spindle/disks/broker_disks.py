@@ -345,11 +345,7 @@ def _another(slot: BrokerDisk, found: Mapping[str, Any], now: float) -> BrokerDi
 
 def _blank_instead(slot: BrokerDisk, now: float) -> BrokerDisk:
     """A blank disk in place of one that was in use, and that the broker was started without."""
-    if (
-        slot.mode != disk_facts.PLACEHOLDER
-        or not slot.health.fresh
-        or slot.health.content != disk_facts.BLANK
-    ):
+    if slot.mode != disk_facts.PLACEHOLDER or not slot.health.blank:
         return slot
     since = _bad_since(slot.before)
     return replace(

@@ -106,7 +106,7 @@ class DiskInventory:
             for broker, mine in self.by_broker.items()
             if (used := [slot for slot in mine if slot.mode != disk_facts.ABSENT])
             and any(slot.health.surely_bad for slot in used)
-            and all(slot.health.surely_bad or _is_blank(slot) for slot in used)
+            and all(slot.health.surely_bad or slot.health.blank for slot in used)
             and not any(slot.running or slot.broker_answered for slot in used)
         )
 
@@ -232,8 +232,3 @@ class DiskInventory:
     @cached_property
     def _present(self) -> frozenset[DiskState]:
         return frozenset(record.state for record in self.states.values())
-
-
-def _is_blank(slot: BrokerDisk) -> bool:
-    """Whether the disk holds nothing, by a current report."""
-    return slot.health.fresh and slot.health.content == disk_facts.BLANK

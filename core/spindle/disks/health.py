@@ -76,6 +76,11 @@ class Health:
         """Not bad according to a current report; this includes suspect and slow disks."""
         return self.fresh and self.verdict in _GOOD
 
+    @property
+    def blank(self) -> bool:
+        """Whether the disk holds nothing, according to a current report."""
+        return self.fresh and self.content == disk_facts.BLANK
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgentReport:

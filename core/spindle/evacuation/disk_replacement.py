@@ -175,11 +175,7 @@ def _replace_in_place(
     A broker without any other disk puts it into use at once if it cannot run or has no replicas left on the old disk: a broker that nobody
     writes to does not notice that its disks are gone. Else the replicas of the old disk are moved or dropped first, as far as possible.
     """
-    if (
-        slot.health.content != disk_facts.BLANK
-        or not slot.health.fresh
-        or place_of(inventory, slot) is not Place.NEW
-    ):
+    if not slot.health.blank or place_of(inventory, slot) is not Place.NEW:
         return
     at_once = not inventory.others(slot) and (not slot.running or stands_empty(inventory, slot) is True)
     refusal = may_format(inventory.view, slot.broker, _was_on(inventory, slot, everything=at_once))

@@ -143,7 +143,6 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
     ),
     WaitKind.WORK: frozenset(
         {
-            "ManyChanges",
             "BrokerStillRegistered",
             "CaReplaced",
             "CancellationRejected",
@@ -163,6 +162,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "LeadershipMoving",
             "LoadingLogs",
             "LogDirsUnknown",
+            "ManyChanges",
             "MinIsrUnknown",
             "MovesBlocked",
             "PlanPending",

@@ -51,25 +51,20 @@ def _out_of_sync(state: ClusterState, node_id: int, name: str) -> Waiting:
     known = (state.kafka.brokers or {}).get(node_id)
     late = sorted(p.name for p in state.kafka.partition_index.lagging.get(node_id, ()))
     if known is None or known.fenced:
-        return Waiting(
-            "SyncReplicas",
-            f"Pod/{name}",
-            "BrokerOutOfSync",
-            f"Kafka runs in {name}, but for more than {minutes} minutes the controllers have had no heartbeat from it: it is fenced and leads no partition.",
+        message = f"for more than {minutes} minutes the controllers have had no heartbeat from it: it is fenced and leads no partition."
+        way_out = (
             f"Check that {node} reaches the nodes of the controllers (network policies and firewalls included), and see kubectl logs {name} -c kafka. "
-            "If the network is fine, delete the pod.",
-            objects=tuple(late),
+            "If the network is fine, delete the pod."
         )
-    offline = sorted(d.path for d in known.log_dirs or () if d.error)
-    return Waiting(
-        "SyncReplicas",
-        f"Pod/{name}",
-        "BrokerOutOfSync",
-        f"Kafka runs in {name}, but {counted(len(late), 'replica')} on it {'has' if len(late) == 1 else 'have'} not been in sync for more than "
-        f"{minutes} minutes: {some(late)}.",
-        f"Bring back or replace the disk of {some(offline)}, which Kafka has taken offline: they may be there."
-        if offline
-        else f"Nothing to do while they catch up. Otherwise check that {node} reaches the nodes of the other brokers (network policies and firewalls "
-        f"included), and see kubectl logs {name} -c kafka.",
-        objects=tuple(late),
-    )
+    else:
+        have = "has" if len(late) == 1 else "have"
+        message = f"{counted(len(late), 'replica')} on it {have} not been in sync for more than {minutes} minutes: {some(late)}."
+        offline = sorted(d.path for d in known.log_dirs or () if d.error)
+        way_out = (
+            f"Bring back or replace the disk of {some(offline)}, which Kafka has taken offline: they may be there."
+            if offline
+            else f"Nothing to do while they catch up. Otherwise check that {node} reaches the nodes of the other brokers (network policies and firewalls "
+            f"included), and see kubectl logs {name} -c kafka."
+        )
+    message = f"Kafka runs in {name}, but {message}"
+    return Waiting("SyncReplicas", f"Pod/{name}", "BrokerOutOfSync", message, way_out, objects=tuple(late))
