@@ -23,6 +23,7 @@ from spindle.model import maintenance, objects
 from spindle.model.actions import Apply, Create
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
+from spindle.model.claim_volumes import hosts_of_volumes
 from spindle.model.dir_list import DirList
 from spindle.model.disk_facts import ABSENT, ACTIVE, PLACEHOLDER
 from spindle.model.finalizers import drop_finalizer
@@ -146,11 +147,8 @@ def _placed(state: ClusterState, broker: SnapshotObject) -> Placed:
 
 def node_of_volumes(state: ClusterState, broker: SnapshotObject) -> str | None:
     """The node that a broker's local volumes are pinned to."""
-    for disk in disks_of(broker):
-        node = node_of_volume(state, state.volume(state.claims.get(disk["claim"])))
-        if node:
-            return node
-    return None
+    nodes = (state.node_by_host.get(host) for host in hosts_of_volumes(state, broker))
+    return next((node for node in nodes if node), None)
 
 
 def node_of_volume(state: ClusterState, volume: SnapshotObject | None) -> str | None:

@@ -19,6 +19,7 @@ from spindle.manifests.pods import HOSTNAME_KEY
 from spindle.model import objects
 from spindle.model.allowed import providers_in_use
 from spindle.model.broker_disks import disks_of, list_of
+from spindle.model.claim_volumes import hosts_of_volumes
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.dir_removal import looked_at, unconfirmed
 from spindle.model.disk_facts import ABSENT, ACTIVE, PLACEHOLDER
@@ -141,10 +142,8 @@ def _where(state: ClusterState, broker: SnapshotObject, disks: tuple[DiskInputs,
     mounted = [state.claims.get(disk.claim) for disk in disks if disk.mode == ACTIVE]
     if any(objects.bound_volume(claim) for claim in mounted if claim is not None):
         return None
-    for disk in disks_of(broker):
-        volume = state.volume(state.claims.get(disk["claim"]))
-        if volume is not None and (host := objects.pinned_to(volume)):
-            return Zone(topology_key=HOSTNAME_KEY, value=host)
+    if host := next(hosts_of_volumes(state, broker), None):
+        return Zone(topology_key=HOSTNAME_KEY, value=host)
     rack = broker["spec"].get("rack")
     return Zone(topology_key=state.spec.racks.topology_key, value=rack) if rack else None
 

@@ -1,8 +1,20 @@
-"""Volumes that refer to a claim by its name: reserved for it, or retained from a former claim."""
+"""The volumes of claims: those that refer to a claim by its name, reserved for it or retained from a former one, and where they are."""
 
+from collections.abc import Iterator
+
+from spindle.model import objects
+from spindle.model.broker_disks import disks_of
 from spindle.model.nodes import section
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
+
+
+def hosts_of_volumes(state: ClusterState, broker: SnapshotObject) -> Iterator[str]:
+    """The host names that a broker's local volumes are pinned to, by disk; also those of disks that it runs without."""
+    for disk in disks_of(broker):
+        volume = state.volume(state.claims.get(disk["claim"]))
+        if volume is not None and (host := objects.pinned_to(volume)):
+            yield host
 
 
 def kept_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
