@@ -316,17 +316,21 @@ class Person:
         self.node_back(wait)
 
     def cancel_reassignment(self, wait: Wait) -> None:
-        """Like kafka-reassign-partitions.sh --cancel with the file in the entry, and Admin with the partitions that it names."""
-        asked: set[tuple[str, int]] = set()
-        if found := re.search(r"--reassignment-json-file FILE, with (\{.*\}) in FILE", wait.unblocked_by):
-            asked |= {(p["topic"], int(p["partition"])) for p in json.loads(found[1])["partitions"]}
+        """Like kafka-reassign-partitions.sh with the files in the entry, and Admin with the partitions that it names."""
+        asked: dict[tuple[str, int], list[int] | None] = {}
+        for what, file in re.findall(
+            r"sh --(cancel|execute) .*? FILE, with (\{.*?\}) in FILE", wait.unblocked_by
+        ):
+            for p in json.loads(file)["partitions"]:
+                asked[p["topic"], int(p["partition"])] = None if what == "cancel" else p["replicas"]
         if found := re.search(r"without a target for (.*?)(?: and \d+ more)? \(the tool", wait.unblocked_by):
-            asked |= {(t, int(i)) for t, _, i in (name.rpartition("-") for name in found[1].split(", "))}
-        moving = {key: None for key in self.world.truth("reassignments") if key in asked}
+            names_found = (name.rpartition("-") for name in found[1].split(", "))
+            asked |= {(t, int(i)): None for t, _, i in names_found}
+        now = self.world.truth("reassignments")
+        moving = {key: target for key, target in asked.items() if key in now}
         if moving:
-            self.say(
-                f"cancels the reassignment of {', '.join(f'{t[:20]}-{i}' for t, i in sorted(moving))}", wait
-            )
+            told = ", ".join(f"{t[:20]}-{i}" for t, i in sorted(moving))
+            self.say(f"cancels or completes the reassignment of {told}", wait)
             self.world.ask_kafka("alter_partition_reassignments", assignments=moving)
 
     def add_room(self, wait: Wait) -> None:

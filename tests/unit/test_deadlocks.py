@@ -118,15 +118,15 @@ def _other_disk(broker: int) -> Callable[[int], str]:
     return lambda b: path_of("disk1" if b == broker else "disk0")
 
 
-def two_dead() -> Failing:
+def two_dead(state_on_1: str = "dead") -> Failing:
     """``p`` stands on the dead disk of broker 2, ``q`` on that of broker 1; each needs both of its other replicas."""
     world = cluster(3, partitions=0)
     world.cluster["spec"]["disks"] = {"automaticShare": 100}
     for topic, at in (("p", 2), ("q", 1)):
         world.kafkas.create(topic, 0, (0, 1, 2), _other_disk(at))
     world.settle()
-    for broker in (1, 2):
-        world.disk(broker, "disk1").state = "dead"
+    world.disk(1, "disk1").state = state_on_1
+    world.disk(2, "disk1").state = "dead"
     return world
 
 
@@ -153,6 +153,14 @@ class TestTwoDeadDisks:
         until(world, lambda: all(len(s.isr) == 3 for s in world.kafkas.partitions.values()), 200)
         assert world.kafkas.losses == []
         assert world.get("Pod", name)["metadata"]["uid"] != pods[name]
+
+    def test_a_broker_that_is_not_stopped_for_a_hang_is_part_of_it_and_goes_by_a_persons_word(self) -> None:
+        world = two_dead("hung")
+        until(world, lambda: "RestartDeadlock" in reasons(world), 200)
+        assert "demo-broker-1 for p-0; demo-broker-2 for p-0" in told(world)["message"]
+        uid = world.get("Pod", "demo-broker-1")["metadata"]["uid"]
+        world.get("KafkaBroker", "demo-broker-1")["spec"]["acceptUnavailable"] = word_for(uid, ["p-0"])
+        until(world, lambda: "deletionTimestamp" in world.get("Pod", "demo-broker-1")["metadata"], 60)
 
     def test_a_word_for_other_partitions_does_not_count(self) -> None:
         world = two_dead()

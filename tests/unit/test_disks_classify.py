@@ -234,6 +234,14 @@ def test_what_kafka_said_stands_while_it_cannot_be_asked() -> None:
     assert disk.during(8, GOOD).said == ("Healthy", "")
 
 
+def test_a_disk_that_fills_up_after_kafka_took_it_offline_is_full_also_while_kafka_is_down() -> None:
+    disk = Disk().during(4, OFFLINE)
+    assert disk.said == ("Failed", "LogDirOffline")
+    assert disk.during(20, replace(FULL, kafka_error=None)).said == ("Failed", "OfflineFull")
+    assert disk.during(300, replace(GOOD, kafka_error=None)).said == ("Failed", "OfflineFull")
+    assert disk.during(20, GOOD).said == ("Healthy", "")
+
+
 def test_odd_is_not_well() -> None:
     disk = Disk().during(4, GOOD).during(4, EIO)
     assert disk.during(120, FULL).said == ("Failed", "ProbeError")

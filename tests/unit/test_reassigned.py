@@ -22,7 +22,7 @@ def partition(
     removing: tuple[int, ...] = (),
     index: int = 0,
 ) -> Partition:
-    return Partition("t", index, isr[0], replicas, isr, adding=adding, removing=removing)
+    return Partition("t", index, isr[0] if isr else None, replicas, isr, adding=adding, removing=removing)
 
 
 def listed(text: str) -> list[dict[str, Any]]:
@@ -56,6 +56,19 @@ def test_what_only_adds_the_tool_does_not_cancel() -> None:
     text = how_to_cancel([partition((0, 1), (0,), adding=(1,))])
     assert listed(text) == []
     assert "Admin.alterPartitionReassignments without a target for t-0 " in text
+
+
+def test_what_kafka_cannot_cancel_is_completed_with_the_replicas_in_sync() -> None:
+    text = how_to_cancel([partition((1, 2, 0), (1,), adding=(1, 2), removing=(0,))])
+    assert "--cancel" not in text
+    assert "kafka-reassign-partitions.sh --execute --additional " in text
+    assert listed(text) == [{"topic": "t", "partition": 0, "replicas": [1]}]
+
+
+def test_without_any_replica_in_sync_a_reassignment_can_neither_be_cancelled_nor_completed() -> None:
+    text = how_to_cancel([partition((1, 0), (), adding=(1,), removing=(0,))])
+    assert listed(text) == []
+    assert "DataAtRisk" in text
 
 
 def test_of_many_a_few_are_listed() -> None:

@@ -16,12 +16,14 @@ from spindle.api.enums import DiskVerdict
 from spindle.disks.findings import (
     BY_KAFKA,
     BY_PROBE,
+    OFFLINE_AND_FULL,
     ON_RIGHT_DISK,
     RULES,
     SUSPECT_LEAVES,
     Finding,
     ProbeSettings,
     find,
+    no_room,
 )
 from spindle.disks.signals import ProbeOutcome, Signals
 from spindle.model import disk_facts
@@ -154,6 +156,8 @@ def step(watch: DiskTracker, signals: Signals, now: float, settings: ProbeSettin
     if still:
         watch = _unseen(watch)
     finding = find(signals, now, settings, watch.awake_since)
+    if _is_unconfirmed(watch, signals, finding) and no_room(signals):
+        finding = OFFLINE_AND_FULL  # it filled up after Kafka took it offline, and that is why Kafka does not run again
     if _silent(watch, signals, finding):
         return WatchStep(_unseen(watch))
     if finding is None or _already_counted(watch, signals, finding):
@@ -179,13 +183,17 @@ def step(watch: DiskTracker, signals: Signals, now: float, settings: ProbeSettin
 
 def _silent(watch: DiskTracker, signals: Signals, finding: Finding | None) -> bool:
     """Whether nothing could be observed in this round, so that its time must not count."""
-    probe = signals.probe
     if finding is None:
-        return signals.starved or probe.outcome is not ProbeOutcome.PENDING
-    # While its broker restarts, Kafka neither confirms nor withdraws its report.
+        return signals.starved or signals.probe.outcome is not ProbeOutcome.PENDING
+    return _is_unconfirmed(watch, signals, finding)
+
+
+def _is_unconfirmed(watch: DiskTracker, signals: Signals, finding: Finding | None) -> bool:
+    """Whether the disk counts as failed by a report of Kafka that Kafka neither confirms nor withdraws, as its broker is down."""
     on = watch.failed.finding
     return (
-        (finding.rule is None or not finding.rule.verdict.bad)
+        finding is not None
+        and (finding.rule is None or not finding.rule.verdict.bad)
         and on is not None
         and on.reason in BY_KAFKA
         and signals.mode == disk_facts.ACTIVE

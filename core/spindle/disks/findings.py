@@ -113,6 +113,7 @@ class Finding:
 
 
 WELL: Final = Finding()
+OFFLINE_AND_FULL: Final = Finding("OfflineFull", "Kafka took the log dir offline; the disk is full.")
 
 
 def find(signals: Signals, now: float, settings: ProbeSettings, awake_since: float) -> Finding | None:
@@ -189,12 +190,13 @@ def _offline(signals: Signals) -> Finding | None:
         return None
     if signals.content not in (disk_facts.OURS, disk_facts.UNKNOWN):
         return None
-    if _no_room(signals):
-        return Finding("OfflineFull", "Kafka took the log dir offline; the disk is full.")
+    if no_room(signals):
+        return OFFLINE_AND_FULL
     return Finding("LogDirOffline", "Kafka took the log dir offline although the disk answers.")
 
 
-def _no_room(signals: Signals) -> bool:
+def no_room(signals: Signals) -> bool:
+    """Whether the disk is full: a probe found no space for its few bytes, or nearly all of the file system is used."""
     probe, capacity, used = signals.probe, signals.capacity_bytes, signals.used_bytes
     if probe.outcome is ProbeOutcome.ERROR and probe.errno in _NO_ROOM:
         return True

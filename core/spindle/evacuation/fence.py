@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 
 from spindle.disks.correlated_failures import SHARED_FOR_SECONDS
 from spindle.model.replica_index import Key, ReplicaIndex
+from spindle.model.restart_safety import BELOW_MIN_ISR
 from spindle.model.view import Partition
 from spindle.model.waiting import Waiting, counted, some
 
@@ -63,7 +64,7 @@ def may_fence(
         return None
     return Waiting.refused(
         rule=2,
-        reason="WouldBeUnderMinIsr",
+        reason=BELOW_MIN_ISR,
         message=f"Broker {broker} has a hung disk and should be stopped, but {counted(len(short), 'partition')} on its other disks would fall "
         f"below min.insync.replicas: {some(short)}.",
         unblocked_by="Nothing to do: Spindle continues when the other replicas are back in sync, or when the disk answers again.",

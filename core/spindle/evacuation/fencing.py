@@ -1,5 +1,7 @@
 """Brokers that cannot run because of a disk: a broker with a hung disk is stopped at once; a failed disk is excluded when its broker starts."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from spindle.api import names
@@ -8,14 +10,18 @@ from spindle.disks import correlated_failures
 from spindle.disks.broker_disks import CORRELATED_STALLS, HUNG, BrokerDisk, many_brokers, stalled_together
 from spindle.disks.correlated_failures import SHARED_FOR_SECONDS
 from spindle.disks.disk_inventory import DiskInventory
+from spindle.evacuation.deadlocks import held_by, let_go
 from spindle.evacuation.fence import may_fence, stalls_alone
 from spindle.evacuation.hang import HangEvidence, confirms, ends, later, moved, parse, render
 from spindle.evacuation.served_alone import no_stop
 from spindle.model import disk_facts, objects
 from spindle.model.actions import Delete, Patch
+from spindle.model.blockers import Blocked
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.requests import RestartRequest
+from spindle.model.restart_safety import BELOW_MIN_ISR, TopicPartition
+from spindle.model.restart_verdict import RestartVerdict
 from spindle.model.times import seconds
 from spindle.model.unavailable import current_records, unavailable, unavailable_with
 from spindle.model.waiting import Waiting, counted, some
@@ -26,9 +32,16 @@ _FENCE: Final = "StopBroker"
 _GRACE: Final = 1  # seconds; never 0, which would let a successor start while the old process still runs
 
 
-def reconcile_fences(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords) -> list[Delete]:
-    """Stop brokers with a hung disk, one at a time. The returned deletions must be carried out after the records are written."""
+def reconcile_fences(
+    inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, blocked: dict[int, Blocked]
+) -> list[Delete]:
+    """Stop brokers with a hung disk, one at a time. The returned deletions must be carried out after the records are written.
+
+    Those that may not be stopped because of min.insync.replicas are added to ``blocked``: others may wait for them.
+    """
     deletions: list[Delete] = []
+    before = meant(inventory.journal, inventory.state.kafka.partition_index.by_key)
+    rolling = inventory.state.restart_safety.meaning(before)
     _report_correlated_stalls(inventory, builder)
     away = {
         node
@@ -41,7 +54,14 @@ def reconcile_fences(inventory: DiskInventory, builder: PlanBuilder, records: Br
         pod = mine[0].pod
         if not hung or pod is None or objects.deleting(pod) or not mine[0].running:
             continue
-        refusal = _refusal(inventory, broker, hung, frozenset(away) - _waiting_for(inventory, broker))
+        others = frozenset(away) - _waiting_for(inventory, broker)
+        refusal = _refusal(inventory, broker, hung, others, before)
+        if refusal is not None and refusal.reason == BELOW_MIN_ISR:
+            alone = rolling.left_alone(broker, _elsewhere(inventory, broker, hung), others)
+            if not alone:
+                refusal = let_go(inventory.state, rolling, broker, RestartVerdict(refusal), others).refusal
+            if refusal is not None:
+                blocked[broker] = replace(held_by(rolling, broker, refusal, others), alone=tuple(alone))
         if refusal is not None:
             thing = f"KafkaBroker/{objects.name(inventory.state.brokers[broker])}"
             builder.wait(Waiting.of(_FENCE, thing, refusal))
@@ -162,7 +182,11 @@ def _hung(slot: BrokerDisk) -> bool:
 
 
 def _refusal(
-    inventory: DiskInventory, broker: int, hung: list[BrokerDisk], away: frozenset[int]
+    inventory: DiskInventory,
+    broker: int,
+    hung: list[BrokerDisk],
+    away: frozenset[int],
+    before: Mapping[TopicPartition, tuple[int, ...]],
 ) -> Waiting | None:
     if not all(inventory.may_act(slot) for slot in hung):
         return inventory.correlated_failures
@@ -176,9 +200,15 @@ def _refusal(
     )
     if alone is not None:
         return alone
-    before = meant(inventory.journal, inventory.state.kafka.partition_index.by_key)
     refusal = may_fence(inventory.replica_index, broker, [slot.path for slot in hung], away, before)
     return refusal or no_stop(inventory, broker)
+
+
+def _elsewhere(inventory: DiskInventory, broker: int, hung: list[BrokerDisk]) -> list[str]:
+    """Partitions of a broker that are not on its hung disks."""
+    index = inventory.replica_index
+    stuck = {key for slot in hung for key in index.on(broker, slot.path) or ()}
+    return [p.name for p in index.assigned.get(broker, ()) if (p.topic, p.index) not in stuck]
 
 
 def _waiting_for(inventory: DiskInventory, broker: int) -> frozenset[int]:

@@ -29,26 +29,51 @@ def never_in_sync(partition: Partition, lost: Callable[[int], bool]) -> tuple[in
 def how_to_cancel(partitions: Sequence[Partition]) -> str:
     """How to unblock it, as sentences.
 
-    The tool ignores reassignments that only add replicas: `ReassignPartitionsCommand.cancelAssignment` of 4.3.1 cancels those that remove some, or
-    add none.
+    Kafka cancels a reassignment only if a replica from before it is in sync, because all others would be unclean leaders
+    (`PartitionReassignmentRevert.unclean`). Where only added ones are in sync, for example after an unclean election, it completes when it is
+    asked for again with these. The tool ignores reassignments that only add replicas: `ReassignPartitionsCommand.cancelAssignment` of 4.3.1
+    cancels those that remove some, or add none.
 
     Args:
         partitions: partitions that are being reassigned; if none of them still is, the text only says that the reassignment completes.
     """
-    told = [p for p in partitions if p.removing]
-    silent = [p for p in partitions if p.adding and not p.removing]
-    text = "Wait until it completes, or cancel it"
+    moving = [p for p in partitions if p.adding or p.removing]
+    back = [p for p in moving if set(p.isr) - set(p.adding)]
+    told = [p for p in back if p.removing]
+    silent = [p for p in back if not p.removing]
+    onward = [p for p in moving if p.isr and p not in back]
+    nowhere = [p for p in moving if not p.isr]
+    text = "Wait until it completes"
+    if back or not moving:
+        text += ", or cancel it"
     if told:
-        wanted = [
-            {"topic": p.topic, "partition": p.index, "replicas": [b for b in p.replicas if b not in p.adding]}
-            for p in told[:_NAMED]
-        ]
-        document = json.dumps({"version": 1, "partitions": wanted}, separators=(",", ":"))
-        more = f" ({len(told) - _NAMED} more partitions)" if len(told) > _NAMED else ""
-        text += f": kafka-reassign-partitions.sh --cancel --preserve-throttles --reassignment-json-file FILE, with {document} in FILE{more}"
+        before = [(p, [b for b in p.replicas if b not in p.adding]) for p in told]
+        text += f": kafka-reassign-partitions.sh --cancel --preserve-throttles --reassignment-json-file FILE, {_with_file(before)}"
     if silent:
         text += (
             f"{'; ' if told else ' '}by Admin.alterPartitionReassignments without a target for {some([p.name for p in silent])} (the tool's --cancel "
             "skips reassignments that only add replicas)"
         )
-    return f"{text}."
+    text += "."
+    if onward:
+        in_sync = [(p, [b for b in p.replicas if b in p.isr]) for p in onward]
+        text += (
+            f" Kafka cannot cancel that of {some([p.name for p in onward])}, because no replica from before is in sync. To complete it with the replicas "
+            f"that are: kafka-reassign-partitions.sh --execute --additional --reassignment-json-file FILE, {_with_file(in_sync)}."
+        )
+    if nowhere:
+        text += (
+            f" Kafka cannot cancel that of {some([p.name for p in nowhere])}, because no replica is in sync: bring back a disk or broker that has one, or "
+            "accept the loss if the condition DataAtRisk names it."
+        )
+    return text
+
+
+def _with_file(wanted: Sequence[tuple[Partition, list[int]]]) -> str:
+    """The tool's file, with the first of the partitions."""
+    listed = [
+        {"topic": p.topic, "partition": p.index, "replicas": replicas} for p, replicas in wanted[:_NAMED]
+    ]
+    document = json.dumps({"version": 1, "partitions": listed}, separators=(",", ":"))
+    more = f" ({len(wanted) - _NAMED} more partitions)" if len(wanted) > _NAMED else ""
+    return f"with {document} in FILE{more}"
