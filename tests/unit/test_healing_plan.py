@@ -383,6 +383,21 @@ class TestDrain:
         world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = []
         whole(world)
 
+    def test_a_drained_disk_that_failed_before_the_request_was_withdrawn_is_to_be_replaced(self) -> None:
+        world = cluster(3)
+        wishes = world.get("KafkaBroker", "demo-broker-0")["spec"]
+        wishes.setdefault("maintenance", {})["disks"] = [{"name": "disk1", "desiredState": "Drained"}]
+        until(world, lambda: state_of(world, 0, "disk1") == "Drained")
+        world.disk(0, "disk1").state = "dead"
+        for _ in range(5):
+            world.reconcile()
+            world.breathe()
+        assert "ReplacementNeeded" not in reasons(world)
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = []
+        until(world, lambda: "ReplacementNeeded" in reasons(world))
+        world.swap(0, "disk1")
+        whole(world)
+
 
 def _fenced(made: ReconcilePlan) -> bool:
     return any(isinstance(a, Delete) and a.grace_seconds == 1 for a in made.actions)

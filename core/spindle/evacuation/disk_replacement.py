@@ -99,16 +99,18 @@ def reconcile_replacements(inventory: DiskInventory, builder: PlanBuilder, recor
         now = inventory.state_of(slot)
         if now is DiskState.EVACUATED and slot.mode == disk_facts.ABSENT:
             retire(inventory, records, slot)
-            if not (
-                slot.key in inventory.removing
-                or inventory.state.brokers[slot.broker]["spec"].get("returning")
-                or unbound(inventory.state, slot)  # a volume comes first
-            ):
-                _report_slot(inventory, builder, slot)
+            _report_slot(inventory, builder, slot)
         elif now is DiskState.REPLACING and slot.mode == disk_facts.ABSENT:
             _put_into_use(inventory, records, slot)
         elif now in (DiskState.DRAINING, DiskState.DRAINED) and not inventory.to_be_emptied(slot):
             _use_again(inventory, slot, records)
+            retired = slot.disk["directoryId"] in _retired(inventory, slot)
+            if (
+                now is DiskState.DRAINED
+                and slot.mode == disk_facts.ABSENT
+                and (slot.health.surely_bad or retired)
+            ):
+                _report_slot(inventory, builder, slot)  # it failed while it was out of use
         elif now in (DiskState.FAILED, DiskState.EVACUATING):
             _use_again(inventory, slot, records, inventory.state.now)
             _replace_in_place(inventory, builder, records, slot)
@@ -204,7 +206,13 @@ def _was_on(inventory: DiskInventory, slot: BrokerDisk, *, everything: bool) -> 
 
 
 def _report_slot(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDisk) -> None:
-    """Report what the user has to do about the slot of an evacuated disk."""
+    """Report what the user has to do about the slot of a disk that is out of use and is not used again."""
+    if (
+        slot.key in inventory.removing
+        or inventory.state.brokers[slot.broker]["spec"].get("returning")
+        or unbound(inventory.state, slot)  # a volume comes first
+    ):
+        return
     refusal = unexpected_disk(
         slot.broker, slot.name, place_of(inventory, slot), seen_in(inventory, slot).message
     )

@@ -122,21 +122,25 @@ class AcknowledgedRecords:
             if (
                 (fs.state in _SICK) == sick
                 and not self._given_up(fs, key)
-                and records & _records(fs, key, ident)
+                and records & _records(fs, key, ident, deleted=not self._was_accepted(key))
             ):
                 return fs
         return None
+
+    def _was_accepted(self, key: Key) -> bool:
+        """Whether a user accepted the loss of this partition on any disk: what an earlier move left for deletion elsewhere no longer counts."""
+        return any(key in keys for _, _, keys in self.accepted)
 
     def _given_up(self, fs: FileSystem, key: Key) -> bool:
         directory = (fs.meta or {}).get("directory.id")
         return any(key in keys and directory == d for _, d, keys in self.accepted)
 
 
-def _records(fs: FileSystem, key: Key, ident: Ident) -> set[int]:
-    """A disk's records of a partition, in directories of any name."""
+def _records(fs: FileSystem, key: Key, ident: Ident, *, deleted: bool = True) -> set[int]:
+    """A disk's records of a partition, in directories of any name; with ``deleted=False``, without those that Kafka is about to delete."""
     return {
         record
-        for (held, _), log in fs.logs.items()
-        if held == key and log.topic_id == ident[0]
+        for (held, suffix), log in fs.logs.items()
+        if held == key and log.topic_id == ident[0] and (deleted or not suffix.startswith("delete"))
         for _, record in log.entries
     }
