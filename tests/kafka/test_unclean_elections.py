@@ -1,6 +1,7 @@
 """What becomes of reassignments and of blank disks where a partition has lost its last replica in sync, with ELR (KIP-966)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from kafka import TopicPartition
@@ -8,34 +9,35 @@ from kafka.protocol.admin import ElectionType
 
 from spindle.disks.rules import may_format
 from spindle.model.view import Partition
+from spindle.moves.verify import forgotten
 from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node, wait_for
 
 pytestmark = pytest.mark.slow
 
-STAYS, GOES = 0, 1
+STAYS, GOES, OTHER = 0, 1, 2
 
 
 @pytest.fixture(scope="module")
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    made = make_cluster(brokers=2, disks=1)
+    made = make_cluster(brokers=3, disks=1)
     made.up()
     return made
 
 
-def reassign(cluster: Cluster, replicas: list[int] | None) -> None:
+def reassign(cluster: Cluster, replicas: list[int] | None, topic: str = "alone") -> None:
     """Give the partition other replicas; None cancels what is under way."""
     link = cluster.link()
     try:
-        kafka_commands.reassign(link, [("alone", 0, replicas)])
+        kafka_commands.reassign(link, [(topic, 0, replicas)])
     finally:
         link.close()
 
 
-def moving(cluster: Cluster) -> tuple[list[int], list[int], list[int]]:
+def moving(cluster: Cluster, topic: str = "alone") -> tuple[list[int], list[int], list[int]]:
     """All replicas of the partition, those that come, and those that go."""
-    found = cluster.admin().list_partition_reassignments({"alone": [0]})[TopicPartition("alone", 0)]
+    found = cluster.admin().list_partition_reassignments({topic: [0]})[TopicPartition(topic, 0)]
     return found["replicas"], found["adding_replicas"], found["removing_replicas"]
 
 
@@ -50,7 +52,7 @@ def again(cluster: Cluster, node: Node) -> None:
 
 
 def test_an_unclean_election_does_not_end_a_reassignment_and_asking_again_does(cluster: Cluster) -> None:
-    cluster.make_topic("alone", [[GOES]])
+    cluster.make_topic("alone", [[GOES]], **{"min.insync.replicas": "1"})
     cluster.produce("alone", 0, [b"one"] * 10)
     cluster.forget_admin()
     cluster.nodes[GOES].kill()
@@ -84,6 +86,25 @@ def test_an_unclean_election_does_not_end_a_reassignment_and_asking_again_does(c
     reassign(cluster, [STAYS])
     wait_for("over", lambda: only(cluster, "alone").replicas == (STAYS,))
     again(cluster, cluster.nodes[GOES])
+
+
+def test_asking_again_ends_it_also_if_a_replica_that_stays_is_dead(cluster: Cluster) -> None:
+    cluster.make_topic("pair", [[GOES, OTHER]], **{"min.insync.replicas": "1"})
+    cluster.produce("pair", 0, [b"one"] * 10)
+    cluster.forget_admin()
+    for broker in (OTHER, GOES):
+        cluster.nodes[broker].kill()
+    wait_for("nobody leads", lambda: only(cluster, "pair").leader is None)
+    reassign(cluster, [STAYS, OTHER], "pair")
+    cluster.admin().elect_leaders(ElectionType.UNCLEAN, {"pair": [0]})
+    wait_for("it leads", lambda: only(cluster, "pair").leader == STAYS)
+    assert moving(cluster, "pair") == ([STAYS, OTHER, GOES], [STAYS], [GOES])
+    assert forgotten(replace(only(cluster, "pair"), adding=(STAYS,), removing=(GOES,)))
+
+    reassign(cluster, [STAYS, OTHER], "pair")
+    wait_for("over", lambda: only(cluster, "pair").replicas == (STAYS, OTHER))
+    for broker in (OTHER, GOES):
+        again(cluster, cluster.nodes[broker])
 
 
 def test_a_blank_disk_under_one_that_is_only_eligible_is_never_elected(cluster: Cluster) -> None:

@@ -11,6 +11,7 @@ from spindle.model.reassigned import how_to_cancel, never_in_sync
 from spindle.model.replica_index import ReplicaIndex
 from spindle.model.view import KafkaView, Partition
 from spindle.moves.journal import Journal
+from spindle.moves.verify import forgotten
 from tests.model.moving import execute
 from tests.unit.test_moves_execute import D0, D1, LIMITS, MOVE, T, kafka
 
@@ -107,3 +108,19 @@ def test_a_shrink_that_it_keeps_from_beginning_says_so_too() -> None:
     refusal = may_drop_replica(ReplicaIndex(ends), 1, [("t", 0)])
     assert refusal is not None
     assert "cannot complete" not in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("made", "ends"),
+    [
+        pytest.param(partition((0, 2, 1), (0,), (0,), (1,)), True, id="the added replica was elected uncleanly"),
+        pytest.param(partition((0, 2, 1), (0,), (0,), (1, 2)), True, id="alone, two go"),
+        pytest.param(partition((0, 3, 2, 1), (0,), (0,), (1, 2)), False, id="fewer, and one that stays is missing"),
+        pytest.param(partition((0, 2, 1), (2,), (0,), (1,)), False, id="the added replica is not in sync"),
+        pytest.param(partition((0, 1), (0,), (0,)), False, id="nothing goes"),
+    ],
+)  # fmt: skip
+def test_a_move_of_its_own_that_kafka_does_not_complete_is_asked_for_again(
+    made: Partition, ends: bool
+) -> None:
+    assert forgotten(made) is ends

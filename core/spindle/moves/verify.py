@@ -137,11 +137,13 @@ def forgotten(partition: Partition) -> bool:
 
     Kafka checks that before it elects a leader, at each change of the partition, and at no other time
     (``PartitionChangeBuilder.build``). So a reassignment whose new replica was elected uncleanly stays until something else changes, which does not
-    happen if the old replica is dead. Requesting the same reassignment again is such a change.
+    happen if the old replicas are dead. Requesting the same reassignment again is such a change. Replicas that stay need to be in sync only if
+    fewer are added than removed (``PartitionReassignmentReplicas.maybeCompleteReassignment``).
     """
     staying = set(partition.replicas) - set(partition.removing)
     gone = set(partition.removing) & set(partition.replicas)
-    return partition.leader in staying and bool(gone) and staying <= set(partition.isr)
+    needed = set(partition.adding) if len(partition.adding) >= len(partition.removing) else staying
+    return partition.leader in staying and bool(gone) and needed <= set(partition.isr)
 
 
 def in_doubt(move: Move, partition: Partition) -> Move | None:
