@@ -17,9 +17,7 @@ from e2e.cluster.build import ensure_kafka_libs
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "core" / "spindle" / "config" / "releases"
 # The patch release from which the table of each minor release is read.
-RELEASES: Final = {
-    ".".join(version.split(".")[:2]): version for version in (versions.KAFKA_BEFORE, versions.KAFKA)
-}
+RELEASES: Final = {".".join(version.split(".")[:2]): version for version in versions.KAFKA_RELEASES}
 _ORDER: Final = (
     *(
         "type",

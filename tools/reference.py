@@ -62,7 +62,8 @@ def owned_page() -> str:
         keys = ", ".join(
             [*(f"`{key}`" for key in group.keys), *(f"`{prefix}*`" for prefix in group.prefixes)]
         )
-        lines.append(f"| {group.subject} | {keys} | {group.way_out} |")
+        but = f" except {', '.join(f'`{key}`' for key in group.free)}" if group.free else ""
+        lines.append(f"| {group.subject} | {keys}{but} | {group.way_out} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,5 +1,6 @@
 """Versions of everything that the testbed builds or fetches. A change here creates a new cache entry."""
 
+import os
 from typing import Final
 
 KUBERNETES: Final = "1.34.4"
@@ -7,8 +8,11 @@ KUBERNETES: Final = "1.34.4"
 # of the work. The effective versions are those in go/go.mod.
 HELM: Final = "4.0.5"
 COREDNS: Final = "1.13.2"
-KAFKA: Final = "4.3.1"
-KAFKA_BEFORE: Final = "4.2.1"  # tests of upgrades start from it; built only on request
+KAFKA_RELEASES: Final = ("4.2.1", "4.3.1", "4.4.0")  # of each supported minor release, one
+# What tests run. SPINDLE_KAFKA=4.4.0 runs them with another release.
+KAFKA: Final = os.environ.get("SPINDLE_KAFKA") or "4.3.1"
+# Tests of upgrades start from it; built only on request.
+KAFKA_BEFORE: Final = KAFKA_RELEASES[max(0, KAFKA_RELEASES.index(KAFKA) - 1)]
 # Tests of upgrades of Spindle itself start from this commit: its chart and image are replaced by those of the checkout.
 SPINDLE_BEFORE: Final = "6ea5dc6fb3a7539c2dcde0caf5ad1b0155f6c9f0"
 PROMETHEUS: Final = (

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -173,18 +175,34 @@ def test_a_disk_dies_in_the_middle(stand: Stand, spindle_image: str, machine: Ma
     _with(stand, spindle_image, "diskless", fail, alone=False)
 
 
-def test_an_upgrade_of_kafka(lab: Lab, installed: Target, spindle_image: str) -> None:
-    former, latest = versions.KAFKA_BEFORE, versions.KAFKA
+def _runs(lab: Lab, version: str) -> bool:
+    return lab.status()["version"] == version
+
+
+@pytest.mark.parametrize(
+    ("former", "latest"), list(pairwise(versions.KAFKA_RELEASES)), ids=["4.2-to-4.3", "4.3-to-4.4"]
+)
+def test_an_upgrade_of_kafka(
+    lab: Lab, installed: Target, spindle_image: str, former: str, latest: str
+) -> None:
+    """There, back again before metadata.version is raised, and there for good."""
     if isinstance(installed, Testbed):  # other partitions fetch from it
-        installed.give(ensure_kafka_image(former))
-    lab.apply(sample(version=former, brokerPools=[light(3)], rolling={"soakHours": 0}))
+        for version in (former, latest):
+            installed.give(ensure_kafka_image(version))
+    lab.apply(sample(version=former, brokerPools=[light(3)], rolling={"soakHours": 1}))
     lab.until_ready(600)
-    assert lab.status()["metadataVersion"] == former.rpartition(".")[0]
+    minor_before, minor = (version.rpartition(".")[0] for version in (former, latest))
+    assert lab.status()["metadataVersion"] == minor_before
+    for topic, version in (("there", latest), ("back", former)):
+        with rolling(lab, spindle_image, topic) as roll:
+            lab.patch("kafkacluster", CLUSTER, {"spec": {"version": version}})
+            lab.until("every node is recreated", roll.done, _ROLL)
+            lab.until("it is reported", partial(_runs, lab, version), 120)
+        assert lab.status()["metadataVersion"] == minor_before
     with rolling(lab, spindle_image, "upgraded") as roll:
-        lab.patch("kafkacluster", CLUSTER, {"spec": {"version": latest}})
+        lab.patch("kafkacluster", CLUSTER, {"spec": {"version": latest, "rolling": {"soakHours": 0}}})
         lab.until("every node is recreated", roll.done, _ROLL)
-        release = latest.rpartition(".")[0]
-        lab.until("metadata.version is raised", lambda: lab.status()["metadataVersion"] == release, 120)
+        lab.until("metadata.version is raised", lambda: lab.status()["metadataVersion"] == minor, 120)
     assert lab.status()["version"] == latest
     lab.patch("kafkacluster", CLUSTER, {"spec": {"version": former}})
     lab.until_waiting("DowngradeNotSupported")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -16,15 +17,31 @@ from tests.kafka.node import Node, wait_for
 
 pytestmark = pytest.mark.slow
 
-FORMER, LATEST = versions.KAFKA_BEFORE, versions.KAFKA
 METADATA = "metadata.version"
 
 
+@pytest.fixture(scope="module", params=pairwise(versions.KAFKA_RELEASES), ids="-to-".join)
+def step(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """A release and the next one."""
+    former, latest = request.param
+    return former, latest
+
+
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
+def former(step: tuple[str, str]) -> str:
+    return step[0]
+
+
+@pytest.fixture(scope="module")
+def latest(step: tuple[str, str]) -> str:
+    return step[1]
+
+
+@pytest.fixture(scope="module")
+def cluster(make_cluster: Callable[..., Cluster], former: str) -> Cluster:
     # How long a broker asks to be let in before it ends; a minute by default.
     brief = {"initial.broker.registration.timeout.ms": "10000"}
-    made = make_cluster(brokers=1, disks=1, version=FORMER, config=brief)
+    made = make_cluster(brokers=1, disks=1, version=former, config=brief)
     made.up()
     made.make_topic("t", [[0]])
     made.produce("t", 0, [b"before"])
@@ -52,45 +69,47 @@ def restart(cluster: Cluster, node: Node, version: str) -> None:
 
 
 @pytest.fixture
-def all_on_latest(cluster: Cluster) -> None:
+def all_on_latest(cluster: Cluster, latest: str) -> None:
     for node in cluster.nodes.values():
-        if node.cluster.version != LATEST:
-            restart(cluster, node, LATEST)
+        if node.cluster.version != latest:
+            restart(cluster, node, latest)
             node.wait_ready()
 
 
-def test_the_level_of_a_release_is_what_it_was_born_with(cluster: Cluster) -> None:
-    assert cluster.view().metadata_version == level_of(FORMER)
+def test_the_level_of_a_release_is_what_it_was_born_with(cluster: Cluster, former: str) -> None:
+    assert cluster.view().metadata_version == level_of(former)
 
 
-def test_kafka_turns_a_level_down_that_a_node_does_not_know(cluster: Cluster) -> None:
+def test_kafka_turns_a_level_down_that_a_node_does_not_know(
+    cluster: Cluster, former: str, latest: str
+) -> None:
     with pytest.raises(kafka_commands.RejectedError, match=METADATA):
-        raise_level(cluster, level_of(LATEST))
-    assert cluster.view().metadata_version == level_of(FORMER)
+        raise_level(cluster, level_of(latest))
+    assert cluster.view().metadata_version == level_of(former)
 
 
 @pytest.mark.usefixtures("all_on_latest")
-def test_the_way_back_is_open_before_the_level_is_raised(cluster: Cluster) -> None:
+def test_the_way_back_is_open_before_the_level_is_raised(cluster: Cluster, former: str, latest: str) -> None:
     view = cluster.view()
-    assert view.metadata_version == level_of(FORMER)
-    assert may_change(LATEST, FORMER, view.metadata_version) is None
+    assert view.metadata_version == level_of(former)
+    assert may_change(latest, former, view.metadata_version) is None
     for node in cluster.nodes.values():
-        restart(cluster, node, FORMER)
+        restart(cluster, node, former)
         node.wait_ready()
     cluster.produce("t", 0, [b"back"])
     assert cluster.end_offset("t", 0) == 2
 
 
 @pytest.mark.usefixtures("all_on_latest")
-def test_there_is_no_way_back_after_it(cluster: Cluster) -> None:
+def test_there_is_no_way_back_after_it(cluster: Cluster, former: str, latest: str) -> None:
     before = cluster.end_offset("t", 0)
-    raise_level(cluster, level_of(LATEST))
-    wait_for("the level", lambda: cluster.view().metadata_version == level_of(LATEST))
-    raise_level(cluster, level_of(LATEST))  # said twice is no error
-    assert may_change(LATEST, FORMER, cluster.view().metadata_version) is not None
+    raise_level(cluster, level_of(latest))
+    wait_for("the level", lambda: cluster.view().metadata_version == level_of(latest))
+    raise_level(cluster, level_of(latest))  # said twice is no error
+    assert may_change(latest, former, cluster.view().metadata_version) is not None
     broker = cluster.nodes[0]
-    restart(cluster, broker, FORMER)
+    restart(cluster, broker, former)
     assert broker.wait_end(240) != 0
-    restart(cluster, broker, LATEST)
+    restart(cluster, broker, latest)
     broker.wait_ready()
     assert cluster.end_offset("t", 0) == before

@@ -53,7 +53,7 @@ def opts(world: World) -> set[str]:
         pytest.param("spec.config", {"config": {"max.connections.per.ip.overrides": "10.0.0.1:0"}}, id="one-locked-out"),
         pytest.param("spec.config", {"config": {"node.id": "7"}}, id="owned-and-known"),
         pytest.param("spec.config", {"config": {"listener.name.client.ssl.client.auth": "none"}}, id="owned-and-opens"),
-        pytest.param("spec.config", {"config": {"ssl.cipher.suites": "TLS_NULL"}}, id="owned-and-not-set-by-spindle"),
+        pytest.param("spec.config", {"config": {"ssl.protocol": "TLSv1"}}, id="owned-and-not-set-by-spindle"),
         pytest.param("spec.rebalance.engine.image", {"rebalance": {"engine": {"image": "evil/job:1"}}}, id="job"),
         pytest.param(
             "spec.listeners[out].annotations",
@@ -363,7 +363,7 @@ def entry(world: World, key: str) -> dict[str, Any]:
     [
         pytest.param("node.id", "7", "node.id=0", id="spindle-sets-it"),
         pytest.param("log.dirs", "/elsewhere", "log.dirs=/elsewhere", id="preflight-sets-it"),
-        pytest.param("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384", "ssl.cipher.suites=TLS_AES_256_GCM_SHA384", id="in-effect"),
+        pytest.param("ssl.protocol", "TLSv1.3", "ssl.protocol=TLSv1.3", id="in-effect"),
     ],
 )  # fmt: skip
 def test_a_key_that_has_become_spindles_own_is_told_and_not_taken_out(
@@ -382,7 +382,7 @@ def test_a_key_that_has_become_spindles_own_is_told_and_not_taken_out(
     told = entry(world, key)
     assert told["reason"] == "AllowedForCompatibility"
     assert f"{key} is owned by Spindle" in told["message"]
-    assert ("Spindle ignores it" in told["message"]) is (key != "ssl.cipher.suites")
+    assert ("Spindle ignores it" in told["message"]) is (key != "ssl.protocol")
     assert told["unblockedBy"].startswith("Remove it")
     # Other changes are carried out, but not one of this key.
     world.cluster["spec"]["config"]["log.retention.ms"] = "9000"

@@ -9,6 +9,7 @@ import pytest
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.owned import OWNED, owned
 from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER
+from spindle.config.free_settings import LIMITS, SUITES
 from spindle.config.server_properties import broker_settings, node_config
 from spindle.config.setting_values import wrong_value
 from spindle.config.settings import known
@@ -38,11 +39,19 @@ def test_each_release_has_its_table(version: str) -> None:
 
 def test_what_brokers_are_told_while_they_run_is_what_the_table_says() -> None:
     running = {
-        key for key, setting in known(LATEST).items() if setting.update != "read-only" and not owned(key)
+        key
+        for key, setting in known(f"{SUPPORTED[-1]}.0").items()
+        if setting.update != "read-only" and not setting.internal and not owned(key)
     }
     told = ON_BROKERS | ON_CLUSTER | AT_START
     assert told <= running
-    assert running - told <= {"config.providers", "metric.reporters"}  # classes: a restart brings them
+    # Classes and TLS: a restart brings them.
+    assert running - told <= {
+        "config.providers",
+        "metric.reporters",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+    }
 
 
 @pytest.mark.parametrize("version", SUPPORTED)
@@ -139,6 +148,37 @@ def test_a_setting_of_another_release_is_called_that() -> None:
     assert not said(settings)
     assert "is not a setting of Kafka 4.2.1; it is one of 4.3" in said(settings, "4.2.1")
     assert not said(settings, "9.9.9")  # not supported, which is said elsewhere
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "Spindle accepts a list with TLS_AES_256_GCM_SHA384"),
+        ({"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384,TLS_RSA_WITH_AES_128_CBC_SHA"}, "and otherwise only TLS_AES_128"),
+        ({"ssl.enabled.protocols": "TLSv1.2"}, "a list with TLSv1.3"),
+        ({"ssl.enabled.protocols": "TLSv1.3,TLSv1.1"}, "a list with TLSv1.3"),
+        ({"controller.quorum.fetch.timeout.ms": "5"}, "a number from 500 to 60000"),
+        ({"controller.quorum.fetch.timeout.ms": "soon"}, "Kafka accepts a whole number"),
+        ({"controller.quorum.retry.backoff.ms": "0"}, "a number from 10 to 10000"),
+    ],
+)  # fmt: skip
+def test_limits_of_keys_among_those_that_spindle_owns(settings: dict[str, str], words: str) -> None:
+    assert words in said(settings)
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_keys_that_are_free_have_limits_and_pass_within_them(version: str) -> None:
+    free = {key for group in OWNED for key in group.free}
+    assert free == set(LIMITS)
+    table = known(f"{version}.0")
+    settings = {key: table[key].default or "" for key in free if key in table}
+    settings |= {
+        "ssl.cipher.suites": ", ".join(SUITES),
+        "ssl.enabled.protocols": "TLSv1.3",
+        "connections.max.reauth.ms": "3600000",
+    }
+    assert not said(settings, f"{version}.0")
+    assert not any(owned(key) for key in settings)
 
 
 def test_a_secret_is_not_repeated() -> None:

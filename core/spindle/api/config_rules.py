@@ -9,7 +9,11 @@ def _hits(group: Owned) -> str:
     tests = []
     if group.keys:
         tests.append(f"k in [{', '.join(repr(key) for key in group.keys)}]")
-    tests += [f"k.startsWith({prefix!r})" for prefix in group.prefixes]
+    free = f" && !(k in [{', '.join(repr(key) for key in group.free)}])" if group.free else ""
+    tests += [
+        f"(k.startsWith({prefix!r}){free})" if free else f"k.startsWith({prefix!r})"
+        for prefix in group.prefixes
+    ]
     return " || ".join(tests)
 
 

@@ -13,16 +13,18 @@ class Owned:
         way_out: what the user does instead; a clause without a full stop and without single quotes.
         keys: exact names.
         prefixes: prefixes of names.
+        free: keys with one of these prefixes that users may set; `spindle.config.free_settings` limits their values.
     """
 
     subject: str
     way_out: str
     keys: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
 
     def has(self, key: str) -> bool:
         """Whether a key is among them."""
-        return key in self.keys or key.startswith(self.prefixes)
+        return key in self.keys or (key.startswith(self.prefixes) and key not in self.free)
 
 
 OWNED: Final = (
@@ -58,10 +60,21 @@ OWNED: Final = (
         "remove it and set controllers.replicas",
         keys=("controller.listener.names",),
         prefixes=("controller.quorum.",),
+        free=(
+            "controller.quorum.append.linger.ms",
+            "controller.quorum.election.backoff.max.ms",
+            "controller.quorum.election.timeout.ms",
+            "controller.quorum.fetch.max.bytes",
+            "controller.quorum.fetch.snapshot.max.bytes",
+            "controller.quorum.fetch.timeout.ms",
+            "controller.quorum.request.timeout.ms",
+            "controller.quorum.retry.backoff.ms",
+        ),
     ),
     Owned(
         "listeners",
-        "remove it and add listeners under spec.listeners; clients use the address in status.bootstrap",
+        "remove it and add listeners under spec.listeners, with maxConnections and maxConnectionCreationRate for their limits; clients use the "
+        "address in status.bootstrap",
         keys=(
             "listeners",
             "advertised.listeners",
@@ -84,9 +97,9 @@ OWNED: Final = (
             "super.users",
             "allow.everyone.if.no.acl.found",
             "principal.builder.class",
-            "connections.max.reauth.ms",
         ),
         prefixes=("ssl.", "sasl.", "security.", "delegation.token.", "password.encoder."),
+        free=("ssl.cipher.suites", "ssl.enabled.protocols"),
     ),
     Owned(
         "throttles",

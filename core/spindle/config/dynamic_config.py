@@ -1,6 +1,6 @@
 """Which of the user's settings a running broker accepts, and which requests apply them.
 
-The list is `DynamicBrokerConfig.dynamicConfigUpdateModes` of Kafka 4.3.1 without the settings that Spindle owns (throttles, cordons, TLS). A test
+The list is `DynamicBrokerConfig.dynamicConfigUpdateModes` of Kafka 4.4.0 without the settings that Spindle owns (throttles, cordons, TLS). A test
 compares it with a real broker.
 """
 
@@ -18,6 +18,8 @@ ON_BROKERS: Final = frozenset(
         "compression.lz4.level",
         "compression.type",
         "compression.zstd.level",
+        "errors.deadletterqueue.auto.create.topics.enable",
+        "errors.deadletterqueue.topic.name.prefix",
         "follower.fetch.last.tiered.offset.enable",
         "group.consumer.assignment.interval.ms",
         "group.coordinator.cached.buffer.max.bytes",
@@ -44,6 +46,8 @@ ON_BROKERS: Final = frozenset(
         "log.message.timestamp.before.max.ms",
         "log.message.timestamp.type",
         "log.preallocate",
+        "log.remote.copy.lag.bytes",
+        "log.remote.copy.lag.ms",
         "log.retention.bytes",
         "log.retention.ms",
         "log.roll.jitter.ms",
@@ -54,6 +58,7 @@ ON_BROKERS: Final = frozenset(
         "max.connections",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",
+        "max.decompressed.message.bytes",
         "message.max.bytes",
         "num.io.threads",
         "num.network.threads",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
+from spindle.config.free_settings import beyond_limits
 from spindle.config.setting_values import wrong_value
 from spindle.config.settings import SettingProblem, known
 from spindle.config.settings_together import impossible
@@ -69,7 +70,7 @@ def _problems(
             unknown += 1
             found += _unknown(key, everything, version, guess=unknown <= _GUESSED)
         elif not _provided(value, everything):
-            found += wrong_value(key, value, setting)
+            found += list(wrong_value(key, value, setting)) or beyond_limits(key, value)
     if found:
         return tuple(found)  # settings that depend on each other are only compared when each is valid
     return tuple(impossible(dict(settings), everything, table))

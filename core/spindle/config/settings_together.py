@@ -39,7 +39,9 @@ def _between(least: str, value: str, most: str) -> Iterator[tuple[str, str]]:
 _NOT_ABOVE: Final = (
     *_groups(),
     ("group.share.max.size", "group.share.max.share.sessions"),
+    ("group.streams.min.task.offset.interval.ms", "group.streams.task.offset.interval.ms"),
     ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
+    ("group.streams.num.warmup.replicas", "group.streams.max.warmup.replicas"),
     ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
     ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
     ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),

@@ -6,7 +6,7 @@ from typing import Final
 from spindle.model.waiting import Waiting
 
 # Minor release → its metadata.version (MetadataVersion.java). Older ones were not tested; 4.2 has no cordon.
-LEVELS: Final = {"4.2": 29, "4.3": 30}
+LEVELS: Final = {"4.2": 29, "4.3": 30, "4.4": 33}
 SUPPORTED: Final = tuple(LEVELS)
 _MOST_DIGITS: Final = 9  # digits of each number in a version
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from spindle.api import names, quantity
 from spindle.api.listeners import RESERVED
 from spindle.api.owned import owned
+from spindle.config.free_settings import beyond_limits
 from spindle.model.waiting import some
 from spindle.takeover.plan import NodePlan
 
@@ -161,9 +162,10 @@ def _machine(pool: StrimziSpec, strimzi: StrimziSpec, told: list[str]) -> dict[s
 
 def _config(given: StrimziSpec, told: list[str]) -> dict[str, str]:
     kept = {key: _text(value) for key, value in given.items() if owned(key) is None}
-    gone = sorted(set(given) - set(kept))
-    told += [f"spec.kafka.config: {owned(key)}" for key in gone]
-    return kept
+    told += [f"spec.kafka.config: {owned(key)}" for key in sorted(set(given) - set(kept))]
+    beyond = {key: each for key, value in kept.items() for each in beyond_limits(key, value)}
+    told += [f"spec.kafka.config: {each.message}; {each.way_out}" for _, each in sorted(beyond.items())]
+    return {key: value for key, value in kept.items() if key not in beyond}
 
 
 def _text(value: object) -> str:
