@@ -176,7 +176,7 @@ def test_a_disk_dies_in_the_middle(stand: Stand, spindle_image: str, machine: Ma
 
 
 def _runs(lab: Lab, version: str) -> bool:
-    return lab.status()["version"] == version
+    return bool(lab.status()["version"] == version)
 
 
 @pytest.mark.parametrize(
