@@ -9,14 +9,14 @@ from spindle.disks.acceptance import Accepted, Loss, accept, digest, lost_with, 
 from spindle.disks.disk_slot import SlotContent, SlotObservation, classify_slot, unexpected_disk
 from spindle.disks.remove_dir import may_remove_dir
 from spindle.evacuation.drop_replicas import drop_replicas, may_drop_replica
-from spindle.evacuation.evacuate import evacuate
+from spindle.evacuation.evacuate import _unchained, evacuate
 from spindle.evacuation.fence import may_fence, stalls_alone
 from spindle.evacuation.restore_replicas import place, restore_replicas
 from spindle.model.maintenance import disk_requests
 from spindle.model.replica_index import ReplicaIndex
 from spindle.model.requests import RestartRequest
 from spindle.model.view import Broker, KafkaView, LogDir, Partition
-from spindle.moves.journal import DroppedReplica, Journal
+from spindle.moves.journal import DroppedReplica, Journal, Move
 from spindle.moves.missing_replicas import meant
 from spindle.reconcile.healing import restore_pending
 
@@ -123,6 +123,37 @@ class TestEvacuate:
         ]
         found = evacuate(view(brokers, part(0, (0, 1, 2), (1, 2))), [(0, "b")])
         assert [(m.source, m.target, m.to_dir, m.reason) for m in found.moves] == [(0, 3, "a", "evacuate")]
+
+    @pytest.mark.parametrize(
+        ("planned", "made"),
+        [
+            ([(2, 1), (1, 5)], [(2, 5)]),
+            ([(1, 5), (2, 1)], [(2, 5)]),
+            ([(3, 2), (2, 1), (1, 5)], [(3, 5)]),
+            ([(2, 1), (1, 2)], []),  # neither can start
+            ([(2, 4), (1, 5)], [(2, 4), (1, 5)]),
+            ([(2, 1), (1, 1)], [(2, 1), (1, 1)]),
+        ],
+    )
+    def test_a_chain_is_one_move_to_its_end(
+        self, planned: list[tuple[int, int]], made: list[tuple[int, int]]
+    ) -> None:
+        moves = [Move(T, 0, source=a, from_dir="a", target=b, to_dir=f"to-{b}", bytes=1) for a, b in planned]
+        found = _unchained(moves)
+        assert [(move.source, move.target) for move in found] == made
+        assert all(move.to_dir == f"to-{move.target}" for move in found)
+
+    def test_of_two_dead_replicas_the_one_out_of_sync_goes_first(self) -> None:
+        """The other one is still in sync, for example on a disk that was swapped under its broker."""
+        brokers = [
+            broker(0, log_dir("a", 0), log_dir("b")),
+            broker(1, log_dir("a"), log_dir("b", 0)),
+            broker(2, log_dir("a"), log_dir("b", error=56)),
+            *(broker(i, log_dir("a")) for i in range(3, 6)),
+        ]
+        found = evacuate(view(brokers, part(0, (0, 1, 2), (0, 1))), [(1, "b"), (2, "b")])
+        assert found.moves[0].source == 2
+        assert found.moves[0].target not in (0, 1, 2)
 
     @pytest.mark.parametrize(("bad", "moved"), [("b", 1), ("c", 1), ("a", 0)])
     def test_which_of_two_dead_dirs_holds_a_replica_nobody_can_tell(self, bad: str, moved: int) -> None:

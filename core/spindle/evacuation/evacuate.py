@@ -6,7 +6,7 @@ emptied may also go to another dir of the same broker. The planner respects "no 
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spindle.model.replica_index import Key, ReplicaIndex, view_for_planning
 from spindle.model.view import KafkaView
@@ -66,8 +66,38 @@ def evacuate(
     # It is unknown which of a broker's dead dirs holds a replica, so the planner may name one that is not among these.
     standing = {(broker, key) for broker, path in bad for key in replica_index.on(broker, path) or ()}
     made = _moves(plan(snapshot, goals), standing, frozenset(draining), frozenset(lost))
-    made.sort(key=lambda move: replica_index.copies(move.key, -1 if move.source is None else move.source))
-    return Evacuation(tuple(made))
+    return Evacuation(_in_order(_unchained(made), replica_index))
+
+
+def _unchained(moves: list[Move]) -> list[Move]:
+    """Each chain of a partition (from broker 2 to 1, and from 1 to 5) as the one move that can start now (from 2 to 5).
+
+    The planner only compares the assignments before and after. The replica in the middle, also on a bad disk, is planned anew after that.
+    """
+    leaving = {(move.key, move.source): move for move in moves if not move.within}
+    entered = {(move.key, move.target) for move in leaving.values()}
+    made = []
+    for move in moves:
+        if not move.within and (move.key, move.source) in entered:
+            continue
+        last = move
+        while not last.within and (following := leaving.get((move.key, last.target))) is not None:
+            last = following
+        made.append(replace(move, target=last.target, to_dir=last.to_dir))
+    return made
+
+
+def _in_order(moves: list[Move], replica_index: ReplicaIndex) -> tuple[Move, ...]:
+    """Partitions with the fewest remaining copies first; of each, replicas that are not in sync first.
+
+    Only one replica of a partition is moved at a time, and while others are missing, one that is in sync must stay.
+    """
+    left: dict[Key, int] = {}
+    for move in moves:
+        copies = replica_index.copies(move.key, -1 if move.source is None else move.source)
+        left[move.key] = min(copies, left.get(move.key, copies))
+    isr = {key: replica_index.partitions[key].isr for key in left}
+    return tuple(sorted(moves, key=lambda move: (left[move.key], move.source in isr[move.key])))
 
 
 def other_files(view: KafkaView, draining: frozenset[tuple[int, str]]) -> dict[tuple[int, str], int]:
