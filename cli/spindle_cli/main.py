@@ -16,6 +16,7 @@ import typer
 from spindle.api.cluster import KafkaCluster
 from spindle.config.metrics_check import refused_metrics
 from spindle.config.preview import preview as what_changes
+from spindle.config.racks_check import refused_racks
 from spindle.config.spec_allowed import owned_settings
 from spindle.config.spec_settings import refused_settings
 from spindle_cli import (
@@ -26,6 +27,7 @@ from spindle_cli import (
     disk_commands,
     helper_pod,
     overview,
+    racks,
     rebalance,
     rollout_commands,
     takeover_commands,
@@ -66,6 +68,7 @@ app.command("pause")(cluster_commands.pause)
 app.command("resume")(cluster_commands.resume)
 app.command("stop", hidden=True)(broker_commands.stop)  # their names in earlier versions
 app.command("start", hidden=True)(broker_commands.start)
+app.command("racks")(racks.racks)
 app.command("explain")(explain)
 app.command("backup")(backup_commands.backup)
 app.command("restore")(backup_commands.restore)
@@ -137,6 +140,7 @@ def preview(
             *owned_settings(wanted.spec),
             *refused_settings(wanted.spec, wanted.spec.version),
             *refused_metrics(wanted.spec),
+            *refused_racks(wanted.spec),
         )
         if refused:  # found without the cluster, too
             say(changes.refusals(refused))

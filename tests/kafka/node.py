@@ -80,6 +80,7 @@ class Node:
     extra: dict[str, str] = field(default_factory=dict)
     doors: tuple[BrokerListener, ...] = ()
     static_quorum: bool = False
+    follower_fetching: bool = False
     jvm: str | None = None  # more options for Kafka's JVM, in place of the archive of its classes
     kafka: "subprocess.Popen[bytes] | None" = None
 
@@ -150,6 +151,7 @@ class Node:
             layout=self.layout,
             listeners=self.doors,
             static_quorum=self.static_quorum,
+            follower_fetching=self.follower_fetching,
         )
         properties = (
             server_properties.render(server_properties.controller_settings(node))

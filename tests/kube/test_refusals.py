@@ -87,6 +87,8 @@ CLUSTERS = [
     case("topology-key-empty", {"spec.racks.topologyKey": ""}, "spec.racks.topologyKey", "topology.kubernetes.io/zone"),
     case("topology-key-two-slashes", {"spec.racks.topologyKey": "a/b/c"}, "spec.racks.topologyKey", "key of a node label"),
     case("topology-key-blank", {"spec.racks.topologyKey": "my zone"}, "spec.racks.topologyKey", "key of a node label"),
+    case("selector-beside-follower-fetching", {"spec.racks.followerFetching": True, "spec.config": {"replica.selector.class": "my.Selector"}}, "spec.config", "racks.followerFetching needs Kafka's own class there: remove it from config"),
+    case("selector-of-pool-beside-follower-fetching", {"spec.racks.followerFetching": True, f"{POOL}.config": {"replica.selector.class": "my.Selector"}}, "spec.brokerPools", "remove it from brokerPools[].config"),
     case("config-number", {"spec.config": {"num.io.threads": 8}}, "spec.config.num.io.threads", "must be of type string"),
     case("config-no-key", {"spec.config": {"Num Threads": "8"}}, "spec.config", "for example num.io.threads"),
     case("thresholds-out-of-order", {"spec.disks.thresholds": {"warn": 90}}, "spec.disks.thresholds", "warn < move < cordon < rejectMoves < blockProducers"),

@@ -472,7 +472,7 @@ def _secret_view(secret: dict[str, Any]) -> SecretView:
 
     return SecretView(
         secret["metadata"],
-        ("ca.crt", "keystore.pem"),
+        ("ca.crt", "keystore.pem", *(secret.get("data") or {})),
         certificate(view["fingerprint"]),
         tuple(view["trust"]),
         view.get("password"),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spindle.api.cluster import KafkaClusterSpec
+from spindle.api.policy import RACK_AWARE
 from spindle.config.preview import EMPTIED, FILLED, LIVE, NEXT_START, ROLL, RUNNING, STAYS, preview
 from spindle_cli.kafka_client import ClientError
 from spindle_cli.preview import read, table
@@ -43,6 +44,12 @@ MAIN = "brokers of pool main"
             {},
             {"config": {"num.recovery.threads.per.data.dir": "8"}},
             {("num.recovery.threads.per.data.dir", MAIN, NEXT_START)},
+        ),
+        ({}, {"racks": {"followerFetching": True}}, {("replica.selector.class", MAIN, ROLL)}),
+        (
+            {"config": {"replica.selector.class": RACK_AWARE}},
+            {"racks": {"followerFetching": True}},
+            {("replica.selector.class", "controllers", ROLL)},
         ),
         ({}, {"metrics": {"enabled": False}}, {("metrics.enabled", "all nodes", ROLL)}),
         ({}, {"metrics": {"topics": ["a"]}}, {("metrics.topics", "all brokers", LIVE)}),

@@ -17,6 +17,8 @@ from spindle.api.listeners import Listener, Listeners, ListenerStatus
 from spindle.api.metrics import Metrics
 from spindle.api.names import API_VERSION
 from spindle.api.policy import (
+    RACK_AWARE,
+    REPLICA_SELECTOR,
     DiskPolicy,
     Racks,
     Rebalance,
@@ -60,8 +62,30 @@ MAX_BROKERS = 8999
 MAX_CLUSTER_DISKS = 5000
 
 
+def _chooses_otherwise(config: str) -> str:
+    """A CEL expression: whether a configuration sets another class than the one of racks.followerFetching."""
+    return f"{REPLICA_SELECTOR!r} in {config} && {config}[{REPLICA_SELECTOR!r}] != {RACK_AWARE!r}"
+
+
 class KafkaClusterSpec(ApiModel):
     """Desired state of the cluster."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                f"!self.racks.followerFetching || !({_chooses_otherwise('self.config')})",
+                f"config sets {REPLICA_SELECTOR}, and racks.followerFetching needs Kafka's own class there: remove it from config, or remove "
+                "racks.followerFetching",
+                field=".config",
+            ),
+            rule(
+                f"!self.racks.followerFetching || !self.brokerPools.exists(p, {_chooses_otherwise('p.config')})",
+                f"the config of a pool sets {REPLICA_SELECTOR}, and racks.followerFetching needs Kafka's own class there: remove it from "
+                "brokerPools[].config, or remove racks.followerFetching",
+                field=".brokerPools",
+            ),
+        )
+    )
 
     version: Annotated[
         str,
@@ -102,7 +126,10 @@ class KafkaClusterSpec(ApiModel):
             ),
         ),
     )
-    racks: Racks = Field(default_factory=Racks, description="Which node label is the rack.")
+    racks: Racks = Field(
+        default_factory=Racks,
+        description="Which node label is the rack, and whether consumers fetch within it.",
+    )
     listeners: Listeners = Field(
         default_factory=list,
         description="Additional listeners for clients. The listener client (port 9092, inside Kubernetes, mTLS) always exists.",

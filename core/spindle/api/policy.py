@@ -1,6 +1,6 @@
 """Operating policies of a cluster: scheduling, disk monitoring, rebalancing, rolling restarts."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -27,8 +27,13 @@ from spindle.api.thresholds import LastResortActions, Thresholds
 _LABEL_KEY = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
 
 
+# The broker setting by which Kafka lets consumers fetch from followers, and Kafka's class that chooses one in the consumer's rack.
+REPLICA_SELECTOR: Final = "replica.selector.class"
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
 class Racks(ApiModel):
-    """Which node label is the rack."""
+    """Which node label is the rack, and whether consumers fetch within it."""
 
     topology_key: Annotated[
         str,
@@ -44,6 +49,11 @@ class Racks(ApiModel):
     ] = Field(
         "topology.kubernetes.io/zone",
         description="Node label whose value is the broker's rack. Brokers and replicas are spread over its values.",
+    )
+    follower_fetching: bool = Field(
+        False,
+        description="Let consumers fetch from an in-sync replica in their own rack (KIP-392) if they set client.rack, in place of the leader. "
+        "A change restarts the brokers.",
     )
 
 

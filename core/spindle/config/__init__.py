@@ -7,6 +7,7 @@ FRONT: Final = (
     "dynamic_config",
     "metrics_check",
     "preview",
+    "racks_check",
     "server_properties",
     "spec_allowed",
     "spec_settings",

@@ -219,6 +219,7 @@ class _OfCluster(NamedTuple):
     controllers: tuple[int, ...]
     brokers: int
     asked: Settings
+    follower_fetching: bool
     static_quorum: bool
 
 
@@ -250,6 +251,7 @@ def _of_cluster(state: ClusterState) -> _OfCluster:
         state.named_controllers,
         state.broker_count,
         tuple(state.spec.config.items()),
+        state.spec.racks.follower_fetching,
         state.known_identity is not None and state.known_identity.static,
     )
 
@@ -267,6 +269,7 @@ def _properties(shared: _OfCluster, mine: _OfNode) -> Properties:
         config=dict(shared.asked),
         pool_config=dict(own or ()),
         heap=mine.heap,
+        follower_fetching=shared.follower_fetching,
     )
     node = replace(inputs, listeners=mine.listeners, static_quorum=shared.static_quorum)
     made = (

@@ -139,4 +139,5 @@ def _node(
         config=spec.config,
         pool_config=pool_config,
         heap=heap,
+        follower_fetching=spec.racks.follower_fetching,
     )

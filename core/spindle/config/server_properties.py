@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from spindle.api import names
+from spindle.api.policy import RACK_AWARE, REPLICA_SELECTOR
 from spindle.listeners.broker_listener import BrokerListener, listener_settings, protocols
 from spindle.model.layout import Layout
 
@@ -50,6 +51,7 @@ class NodeConfig:
             reduced to fit a small one.
         bind: address to listen on; empty for all.
         listeners: the broker's listeners from the spec.
+        follower_fetching: whether brokers send a consumer with ``client.rack`` to a replica in that rack (KIP-392).
         static_quorum: whether the voters are part of the configuration, as they are until kraft.version is 1 (KIP-853).
     """
 
@@ -63,6 +65,7 @@ class NodeConfig:
     bind: str = ""
     layout: Layout = field(default_factory=Layout)
     listeners: tuple[BrokerListener, ...] = ()
+    follower_fetching: bool = False
     static_quorum: bool = False
 
 
@@ -76,6 +79,7 @@ def node_config(
     config: Mapping[str, str] | None = None,
     pool_config: Mapping[str, str] | None = None,
     heap: str | None = None,
+    follower_fetching: bool = False,
 ) -> NodeConfig:
     """The inputs of a node in Kubernetes, with the host names of its Services.
 
@@ -89,6 +93,7 @@ def node_config(
         config=config or {},
         pool_config=pool_config or {},
         heap=heap,
+        follower_fetching=follower_fetching,
     )
 
 
@@ -118,6 +123,8 @@ def broker_settings(node: NodeConfig, *, rack: str | None) -> dict[str, str]:
     }
     if rack is not None:
         owned["broker.rack"] = rack
+    if node.follower_fetching:
+        owned[REPLICA_SELECTOR] = RACK_AWARE
     return {**_defaults(node), **_PACE, **node.config, **node.pool_config, **owned}
 
 

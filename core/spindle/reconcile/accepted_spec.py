@@ -9,6 +9,7 @@ from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.owned import owner_of
 from spindle.config import spec_allowed
 from spindle.config.metrics_check import refused_metrics
+from spindle.config.racks_check import refused_racks
 from spindle.config.release import version_to_run
 from spindle.config.server_properties import parsed
 from spindle.config.spec_allowed import Ask, not_allowed
@@ -48,7 +49,7 @@ def as_accepted(state: ClusterState) -> ClusterState:
     # A key that Spindle owns is reported as such, not as one that its release does not know.
     owned = {(ask.refused.field, ask.refused.key) for ask in asked if owner_of(ask.refused.key) is not None}
     wrong = {x for x in refused_settings(state.spec, version_to_run(state)) if (x.field, x.key) not in owned}
-    refused = tuple(sorted({*wrong, *fresh, *refused_metrics(state.spec)}))
+    refused = tuple(sorted({*wrong, *fresh, *refused_metrics(state.spec), *refused_racks(state.spec)}))
     if not refused:
         return replace(state, tolerated=_told(asked))
     carried = recorded or _as_carried(state, refused)

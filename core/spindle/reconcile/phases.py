@@ -72,6 +72,7 @@ from spindle.samples.topics import reconcile_samples
 from spindle.scaling.scale_in import reconcile_scale_in
 from spindle.scrub.scrubbing import reconcile_scrub
 from spindle.security.agent_access import reconcile_agents
+from spindle.security.client_racks import reconcile_client_racks
 from spindle.security.network_policies import reconcile_policies
 from spindle.security.secrets import reconcile_admin, reconcile_rebalance, reconcile_security
 from spindle.storage.add_disks import reconcile_added_disks
@@ -224,6 +225,7 @@ PHASES: Final = (
     Phase(reconcile_gates),
     Phase(reconcile_admin),
     Phase(reconcile_rebalance),
+    Phase(reconcile_client_racks),
     Phase(request_elections),
     Phase(request_moves),
     Phase(request_deletions),
