@@ -67,6 +67,8 @@ def test_broker_and_rebalance_defaults(resources: Resources) -> None:
         pytest.param({"spec.config": {"num.io.threads": "8", "log.retention.hours": "24", "message.max.bytes": "10"}}, id="config"),
         pytest.param({"spec.config": {"log.dirs.are.not.this": "x", "ssl": "y", "listenersx": "z"}}, id="nearly-owned"),
         pytest.param({"spec.racks.topologyKey": "rack"}, id="short-label"),
+        pytest.param({"spec.racks.followerFetching": True}, id="follower-fetching"),
+        pytest.param({"spec.racks.followerFetching": True, "spec.config": {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}}, id="follower-fetching-and-its-class"),
         pytest.param({"spec.disks.thresholds": {"warn": 50, "blockProducers": 99}}, id="thresholds"),
         pytest.param({"spec.rebalance": {"schedule": "*/15 0-6 * * 1-5", "approval": "auto", "maxBytes": "1Ti", "maxDurationMinutes": 60}}, id="rebalance"),
         pytest.param({"spec.rebalance.schedule": "@daily"}, id="daily"),

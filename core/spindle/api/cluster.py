@@ -64,7 +64,7 @@ MAX_CLUSTER_DISKS = 5000
 
 def _chooses_otherwise(config: str) -> str:
     """A CEL expression: whether a configuration sets another class than the one of racks.followerFetching."""
-    return f"{REPLICA_SELECTOR!r} in {config} && {config}[{REPLICA_SELECTOR!r}] != {RACK_AWARE!r}"
+    return f"has({config}) && {REPLICA_SELECTOR!r} in {config} && {config}[{REPLICA_SELECTOR!r}] != {RACK_AWARE!r}"
 
 
 class KafkaClusterSpec(ApiModel):
