@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.model.actions import Delete, Evict, MarkDown, Reassign
 from spindle.model.given_consent import losses_named_in, restart_named_in
 from spindle.reconcile.plan import ReconcilePlan
@@ -583,6 +584,24 @@ def give_word(world: Failing, way_out: str) -> str:
     name, token = named
     world.get("KafkaBroker", name)["spec"]["acceptUnavailable"] = token
     return str(name)
+
+
+class TestReportOfAnOldPod:
+    """A disk was replaced on record, and its pod still has the report on the disk from before."""
+
+    @pytest.mark.parametrize("fs_uuid", ["a-new-one", None])
+    def test_it_is_not_taken_for_the_new_disk(self, fs_uuid: str | None) -> None:
+        world = cluster(3)
+        disk = world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1]
+        before = disk["fsUuid"]
+        disk |= {"directoryId": "A" * 22, "fsUuid": fs_uuid}
+        claim = world.get("PersistentVolumeClaim", disk["claim"])["metadata"]["annotations"]
+        claim[names.ANN_DIRECTORY_ID] = "A" * 22
+        del claim[names.ANN_FS_UUID]
+        world.reconcile()
+        noted = world.get("PersistentVolumeClaim", disk["claim"])["metadata"]["annotations"]
+        assert noted.get(names.ANN_FS_UUID) != before
+        assert world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1].get("fsUuid") != before
 
 
 class TestAcceptedByName:

@@ -122,8 +122,9 @@ def _reconcile_broker(
             if not running:
                 _exclude_added(state, builder, records, wanted, broker_id, disk, seen)
         elif what == disk_facts.OURS:
-            if not disk.get("fsUuid"):
-                records.note_disk(broker_id, disk["name"], fsUuid=found.get("fsUuid") or NO_UUID)
+            fs_uuid = found.get("fsUuid") or NO_UUID
+            if not disk.get("fsUuid") and _is_about(found, disk["directoryId"], fs_uuid):
+                records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
         elif (
             what == disk_facts.BLANK
             and not prepared(pod)
@@ -132,7 +133,11 @@ def _reconcile_broker(
             )
         ):
             cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
-        if prepared(pod) and what in (disk_facts.OURS, disk_facts.BLANK):
+        if (
+            prepared(pod)
+            and what in (disk_facts.OURS, disk_facts.BLANK)
+            and _is_about(found, disk["directoryId"], disk.get("fsUuid"))
+        ):
             _remember(state, builder, disk["claim"], found)
     _give(state, builder, pod, cleared)
 
@@ -265,7 +270,9 @@ def _reconcile_controller(
         return {}  # its new directory id is being recorded
     thing = f"Pod/{objects.name(pod)}"
     if prepared(pod):
-        if objects.kafka_ever_ran(pod):
+        if objects.kafka_ever_ran(pod) and _is_about(
+            found, voter.directory_id, found.get("fsUuid") or NO_UUID
+        ):
             _remember(state, builder, objects.name(claim), found)
         return {}
     if found.get("state") in _UNUSABLE:
@@ -366,6 +373,12 @@ def _remember(state: ClusterState, builder: PlanBuilder, claim_name: str, found:
                 body={"metadata": {"annotations": {names.ANN_FS_UUID: fs_uuid}}},
             )
         )
+
+
+def _is_about(found: InspectedDisk, directory_id: str, fs_uuid: str | None) -> bool:
+    """Whether the report is about the disk on record: a pod that started before the disk was replaced still has the report on the old one."""
+    seen = (found.get("identity") or {}).get("directoryId")
+    return bool(seen == directory_id) if seen else (found.get("fsUuid") or NO_UUID) == fs_uuid
 
 
 def _was_formatted(state: ClusterState, claim_name: str, fs_uuid: str) -> bool:
