@@ -604,6 +604,22 @@ class TestReportOfAnOldPod:
         assert world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1].get("fsUuid") != before
 
 
+class TestNeverFormatted:
+    def test_a_disk_that_was_pulled_before_its_first_format_is_used_when_it_is_back(self) -> None:
+        world = cluster(3, partitions=0)
+        broker, disk = world.get("KafkaBroker", "demo-broker-0"), world.disk(0, "disk1")
+        disk.id, disk.logs, disk.state = None, {}, "missing"
+        broker["spec"]["disks"][1]["mode"] = "Placeholder"
+        claim = world.get("PersistentVolumeClaim", broker["spec"]["disks"][1]["claim"])
+        del claim["metadata"]["annotations"][names.ANN_FS_UUID]
+        world.crash(0)
+        del world.objects["Pod", "demo-broker-0"]
+        until(world, lambda: state_of(world, 0, "disk1") == "Failed")
+        disk.state = "well"
+        until(world, lambda: mode_of(world, 0, "disk1") == "Active")
+        whole(world)
+
+
 class TestAcceptedByName:
     def two_bad(self) -> Failing:
         """A single copy on disk0, which is dead for good, and one on disk1, of which only the cable is out."""

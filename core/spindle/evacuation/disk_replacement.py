@@ -175,15 +175,17 @@ def _replace_in_place(
     """A new disk in the slot of one that was never evacuated: "no format over the last copy" decides (`docs/safety.md`, rule 1).
 
     A broker without any other disk puts it into use at once if it cannot run or has no replicas left on the old disk: a broker that nobody
-    writes to does not notice that its disks are gone. Else the replicas of the old disk are moved or dropped first, as far as possible.
+    writes to does not notice that its disks are gone. Else the replicas of the old disk are moved or dropped first, as far as possible; if
+    there are none and the disk is healthy, as one that was excluded before it was formatted, nothing would ever do that.
     """
     if not slot.health.blank or place_of(inventory, slot) is not Place.NEW:
         return
-    at_once = not inventory.others(slot) and (not slot.running or stands_empty(inventory, slot) is True)
+    empty = stands_empty(inventory, slot) is True
+    at_once = not inventory.others(slot) and (not slot.running or empty)
     refusal = may_format(inventory.view, slot.broker, _was_on(inventory, slot, everything=at_once))
     if refusal is not None:
         builder.wait(Waiting.of("Format", inventory.object_name(slot), refusal))
-    elif at_once:
+    elif at_once or (empty and slot.health.well):
         _put_into_use(inventory, records, slot)
         if inventory.state.brokers[slot.broker]["spec"].get("returning"):
             # Nothing is lost by any of its disks, so no start of it can recreate the last copy empty.
