@@ -1,5 +1,7 @@
 """Who gets in, and who may do what, at a real broker: the cells of the table in docs/security.md."""
 
+import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +21,7 @@ from tests.kafka.certs import Ca
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
-INSIDE, OPEN = 9095, 9096
+INSIDE, OPEN, NARROW = 9095, 9096, 9097
 WRITE = (
     Right("topic", "orders", "literal", "Write", "*"),
     Right("topic", "orders", "literal", "Describe", "*"),
@@ -36,6 +38,7 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     made.brokers[0].doors = (
         BrokerListener("inside", INSIDE, "scram", host, INSIDE),
         BrokerListener("open", OPEN, "none", host, OPEN),
+        BrokerListener("narrow", NARROW, "none", host, NARROW, (("max.connections", "1"),)),
     )
     made.up()
     made.make_topic("orders", [[0]])
@@ -233,3 +236,31 @@ def test_a_broker_that_trusts_two_authorities_lets_in_clients_of_both(
         assert len(ca.fingerprints(trusted.read_bytes())) == 2
     finally:
         trusted.write_bytes(alone)
+
+
+def test_a_listener_takes_as_many_connections_as_it_may(cluster: Cluster) -> None:
+    """One more is served when another one is closed; the other listeners do not notice."""
+    context = ssl.create_default_context(cafile=str(cluster.operator / "ca.crt"))
+    context.check_hostname = False
+    address = (cluster.brokers[0].address, NARROW)
+
+    def greeted(connection: socket.socket) -> bool:
+        connection.settimeout(2)
+        try:
+            context.wrap_socket(connection, do_handshake_on_connect=False).do_handshake()
+        except TimeoutError:
+            return False
+        return True
+
+    first, second = socket.create_connection(address, 5), socket.create_connection(address, 5)
+    try:
+        first.settimeout(5)
+        held = context.wrap_socket(first)
+        assert not greeted(second)
+        with socket.create_connection((address[0], OPEN), 5) as other:
+            assert greeted(other)
+        held.close()
+        wait_for("the next one is served", lambda: greeted(socket.create_connection(address, 5)))
+    finally:
+        first.close()
+        second.close()

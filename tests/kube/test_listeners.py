@@ -59,6 +59,43 @@ LISTENERS = [
         "write type: loadbalancer",
     ),
     case(
+        "template-of-internal",
+        {f"{FIRST}": listener(advertisedHostTemplate="b-{nodeId}.x")},
+        f"{FIRST}.type",
+        "write type: loadbalancer",
+    ),
+    case(
+        "template-without-number",
+        {f"{FIRST}": listener(type="loadbalancer", advertisedHostTemplate="kafka.example.com")},
+        f"{FIRST}.advertisedHostTemplate",
+        "write for example broker-{nodeId}.kafka.example.com",
+    ),
+    case(
+        "template-with-scheme",
+        {f"{FIRST}": listener(type="loadbalancer", advertisedHostTemplate="ssl://b-{nodeId}")},
+        f"{FIRST}.advertisedHostTemplate",
+        "is a DNS name with {nodeId}",
+    ),
+    case(
+        "ranges-of-nodeport",
+        {f"{FIRST}": listener(type="nodeport", loadBalancerSourceRanges=["10.0.0.0/8"])},
+        f"{FIRST}.type",
+        "write type: loadbalancer",
+    ),
+    case(
+        "no-range",
+        {f"{FIRST}": listener(type="loadbalancer", loadBalancerSourceRanges=["10.0.0.0"])},
+        f"{FIRST}.loadBalancerSourceRanges[0]",
+        "write for example 10.0.0.0/8",
+    ),
+    case(
+        "base-of-loadbalancer",
+        {f"{FIRST}": listener(type="loadbalancer", nodePortBase=31000)},
+        f"{FIRST}.type",
+        "write type: nodeport",
+    ),
+    case("no-connections", {f"{FIRST}": listener(maxConnections=0)}, f"{FIRST}.maxConnections", "1"),
+    case(
         "certificates-outlive-their-authority",
         {"spec.security": {"caDays": 30, "certificateDays": 31}},
         "spec.security.certificateDays",

@@ -318,6 +318,41 @@ def test_the_way_to_a_load_balancer_is_what_was_asked_for() -> None:
     assert service["spec"]["publishNotReadyAddresses"] is True
 
 
+def test_addresses_ports_and_limits_that_were_asked_for() -> None:
+    template = "broker-{nodeId}.kafka.example.com"
+    world = running(
+        {
+            **CLOUD,
+            "advertisedHostTemplate": template,
+            "annotations": {"external-dns.alpha.kubernetes.io/hostname": template},
+            "loadBalancerSourceRanges": ["10.0.0.0/8"],
+            "externalTrafficPolicy": "Local",
+            "maxConnections": 500,
+            "maxConnectionCreationRate": 20,
+        }
+    )
+    roll(world)
+    service = world.get("Service", "demo-broker-1-cloud")
+    assert (
+        service["metadata"]["annotations"]["external-dns.alpha.kubernetes.io/hostname"]
+        == "broker-1.kafka.example.com"
+    )
+    assert service["spec"]["loadBalancerSourceRanges"] == ["10.0.0.0/8"]
+    assert service["spec"]["externalTrafficPolicy"] == "Local"
+    assert "broker-2.kafka.example.com:9097" in listeners_of(world)["cloud"].split(",")
+    text = properties(world, 1)
+    assert text["listener.name.cloud.max.connections"] == "500"
+    assert text["listener.name.cloud.max.connection.creation.rate"] == "20"
+    assert "CLOUD://broker-1.kafka.example.com:9097" in text["advertised.listeners"]
+
+
+def test_node_ports_from_a_base() -> None:
+    world = running({**NODES, "nodePortBase": 31000, "externalTrafficPolicy": "Cluster"})
+    spec = world.get("Service", "demo-broker-2-nodes")["spec"]
+    assert spec["ports"][0]["nodePort"] == 31002
+    assert spec["externalTrafficPolicy"] == "Cluster"
+
+
 def test_an_ipv6_address_stands_in_brackets() -> None:
     assert BrokerListener("x", 1, "none", "fd00::1", 2).address == "[fd00::1]:2"
 

@@ -9,6 +9,7 @@ from spindle.api.common import ApiModel, Name, atomic, list_map, longest, rule, 
 MAX_LISTENERS: Final = 8
 # Names that would clash with a listener or a Service that Spindle creates itself.
 RESERVED: Final = ("controller", "controllers", "replication", "client", "brokers", "bootstrap")
+NODE_ID: Final = "{nodeId}"  # in texts that differ by broker
 _TAKEN_PORTS: Final = (9090, 9091, 9092, 9404)
 
 
@@ -31,6 +32,22 @@ class Listener(ApiModel):
             rule(
                 "self.type == 'loadbalancer' || (!has(self.annotations) && !has(self.loadBalancerClass))",
                 "annotations and loadBalancerClass apply to type loadbalancer only: omit them, or write type: loadbalancer",
+                field=".type",
+            ),
+            rule(
+                "self.type == 'loadbalancer' || !has(self.loadBalancerSourceRanges)",
+                "loadBalancerSourceRanges applies to type loadbalancer only: omit it, or write type: loadbalancer",
+                field=".type",
+            ),
+            rule(
+                "self.type != 'internal' || (!has(self.advertisedHostTemplate) && !has(self.externalTrafficPolicy))",
+                "advertisedHostTemplate and externalTrafficPolicy apply to listeners for clients outside Kubernetes: omit them, or write "
+                "type: loadbalancer",
+                field=".type",
+            ),
+            rule(
+                "self.type == 'nodeport' || !has(self.nodePortBase)",
+                "nodePortBase applies to type nodeport only: omit it, or write type: nodeport",
                 field=".type",
             ),
         )
@@ -95,12 +112,91 @@ class Listener(ApiModel):
     )
     annotations: dict[str, Annotated[str, Field(json_schema_extra=longest(4096))]] | None = Field(
         None,
-        description="loadbalancer: annotations of the Services, which configure the load balancers of the cloud provider.",
+        description="loadbalancer: annotations of the Services, which configure the load balancers of the cloud provider. {nodeId} in a value "
+        "is replaced by the broker's node id.",
         json_schema_extra={"maxProperties": 32},
     )
     load_balancer_class: Name | None = Field(
         None,
         description="loadbalancer: spec.loadBalancerClass of the Services, for clusters with several load balancer controllers.",
+    )
+    load_balancer_source_ranges: (
+        Annotated[
+            list[
+                Annotated[
+                    str,
+                    Field(
+                        json_schema_extra=rules(
+                            rule(
+                                "self.matches('^[0-9a-fA-F.:]+/[0-9]{1,3}$')",
+                                "an entry of loadBalancerSourceRanges is a range of addresses: write for example 10.0.0.0/8",
+                            ),
+                            maxLength=43,
+                        )
+                    ),
+                ]
+            ],
+            Field(json_schema_extra=atomic(most=64)),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="loadbalancer: the addresses that may connect, if the load balancer supports that. If unset, all.",
+    )
+    external_traffic_policy: Literal["Cluster", "Local"] | None = Field(
+        None,
+        description="nodeport and loadbalancer: spec.externalTrafficPolicy of the Services. If unset, Local for nodeport, and Kubernetes' default "
+        "(Cluster) for loadbalancer.",
+    )
+    node_port_base: (
+        Annotated[
+            int,
+            Field(
+                json_schema_extra=rules(
+                    rule(
+                        "self >= 1024 && self <= 65535",
+                        "nodePortBase is a number from 1024 to 65535, within the range of node ports of the Kubernetes cluster: write for example "
+                        "31000",
+                    )
+                )
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="nodeport: the node port of each broker is this number plus its node id. If unset, Kubernetes chooses them.",
+    )
+    advertised_host_template: (
+        Annotated[
+            str,
+            Field(
+                json_schema_extra=rules(
+                    rule(
+                        "self.matches('^([a-z0-9.-]|[{]nodeId[}])+$') && self.contains('{nodeId}')",
+                        "advertisedHostTemplate is a DNS name with {nodeId}, so that each broker has its own: write for example "
+                        "broker-{nodeId}.kafka.example.com",
+                    ),
+                    maxLength=240,
+                )
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="nodeport and loadbalancer: the host that each broker advertises in place of the address that Kubernetes reports; {nodeId} is "
+        "replaced by its node id. It is in the broker's certificate. The names must resolve to the brokers' load balancers or nodes.",
+    )
+    max_connections: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": 2147483647})] | None = (
+        Field(
+            None,
+            description="Most connections to this listener of one broker at a time. Further clients wait until one closes. If unset, no limit of its own.",
+        )
+    )
+    max_connection_creation_rate: (
+        Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": 2147483647})] | None
+    ) = Field(
+        None,
+        description="Most new connections to this listener of one broker per second. If unset, no limit of its own.",
     )
 
 
@@ -131,4 +227,4 @@ class ListenerStatus(ApiModel):
     )
 
 
-__all__ = ["MAX_LISTENERS", "RESERVED", "Listener", "ListenerStatus", "Listeners"]
+__all__ = ["MAX_LISTENERS", "NODE_ID", "RESERVED", "Listener", "ListenerStatus", "Listeners"]

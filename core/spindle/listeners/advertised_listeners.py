@@ -14,10 +14,19 @@ def listeners_of(state: ClusterState, broker: SnapshotObject) -> tuple[BrokerLis
     broker_id = int(broker["spec"]["id"])
     found = ((each, address_of(state, each, broker_id)) for each in state.spec.listeners)
     return tuple(
-        BrokerListener(each.name, each.port, each.auth, address[0], address[1])
+        BrokerListener(each.name, each.port, each.auth, address[0], address[1], _limits(each))
         for each, address in found
         if address is not None
     )
+
+
+def _limits(listener: Listener) -> tuple[tuple[str, str], ...]:
+    """Source: Kafka's ``ConnectionQuotas``, which reads these with the prefix of the listener."""
+    wanted = {
+        "max.connections": listener.max_connections,
+        "max.connection.creation.rate": listener.max_connection_creation_rate,
+    }
+    return tuple((key, str(value)) for key, value in wanted.items() if value is not None)
 
 
 def address_of(state: ClusterState, listener: Listener, broker_id: int) -> tuple[str, int] | None:

@@ -19,6 +19,7 @@ class BrokerListener:
         port: port that the broker listens on.
         auth: ``none``, ``mtls`` or ``scram``.
         host, advertised: advertised name or address, and port.
+        limits: Kafka's settings of the listener that limit its connections, without their prefix.
     """
 
     name: str
@@ -26,6 +27,7 @@ class BrokerListener:
     auth: str
     host: str
     advertised: int
+    limits: tuple[tuple[str, str], ...] = ()
 
     @property
     def listener(self) -> str:
@@ -57,4 +59,5 @@ def listener_settings(listeners: Iterable[BrokerListener]) -> Mapping[str, str]:
         if listener.auth == SCRAM:
             settings[f"{prefix}.sasl.enabled.mechanisms"] = MECHANISM
             settings[f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config"] = _LOGIN
+        settings |= {f"{prefix}.{key}": value for key, value in listener.limits}
     return settings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle.api import names
-from spindle.api.listeners import Listener
+from spindle.api.listeners import NODE_ID, Listener
 from spindle.model import objects
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
@@ -47,6 +47,12 @@ class ExternalType:
     node_port: bool = False
 
 
+def host_of(listener: Listener, broker_id: int) -> str | None:
+    """The host from the listener's template; None if it has none."""
+    template = listener.advertised_host_template
+    return template.replace(NODE_ID, str(broker_id)) if template else None
+
+
 def port_of(service: SnapshotObject, name: str) -> SnapshotObject:
     """The entry of a Service's ports for a listener; empty if there is none."""
     ports = (service.get("spec") or {}).get("ports") or ()
@@ -54,8 +60,10 @@ def port_of(service: SnapshotObject, name: str) -> SnapshotObject:
 
 
 def _load_balancer(
-    _state: ClusterState, listener: Listener, _broker_id: int, service: SnapshotObject
+    _state: ClusterState, listener: Listener, broker_id: int, service: SnapshotObject
 ) -> tuple[str, int] | None:
+    if (named := host_of(listener, broker_id)) is not None:
+        return named, listener.port
     ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
     host = next((each.get("hostname") or each.get("ip") for each in ingress), None)
     return (str(host), listener.port) if host else None
@@ -73,7 +81,7 @@ def _node_port(
     state: ClusterState, listener: Listener, broker_id: int, service: SnapshotObject
 ) -> tuple[str, int] | None:
     port = port_of(service, listener.name).get("nodePort")
-    host = _node_address(state, listener, broker_id)
+    host = host_of(listener, broker_id) or _node_address(state, listener, broker_id)
     return (host, int(port)) if host and port else None
 
 

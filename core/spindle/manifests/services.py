@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from spindle.api import names
-from spindle.api.listeners import Listener
+from spindle.api.listeners import NODE_ID, Listener
 from spindle.model.metadata import owned_metadata
 
 
@@ -96,24 +96,33 @@ def broker_listener_service(
     made["spec"]["ports"] = _ports(listener, port or listener.port, former)
     made["metadata"]["labels"] |= {names.LABEL_LISTENER: listener.name, names.LABEL_NODE_ID: str(broker_id)}
     made["spec"]["selector"] |= {names.LABEL_NODE_ID: str(broker_id)}
-    _ACCESS[listener.type](made, listener)
+    _ACCESS[listener.type](made, listener, broker_id)
     return made
 
 
-def _node_port(service: dict[str, Any], _listener: Listener) -> None:
-    service["spec"] |= {"type": "NodePort", "externalTrafficPolicy": "Local"}
+def _node_port(service: dict[str, Any], listener: Listener, broker_id: int) -> None:
+    policy = listener.external_traffic_policy or "Local"
+    service["spec"] |= {"type": "NodePort", "externalTrafficPolicy": policy}
+    if listener.node_port_base is not None:
+        service["spec"]["ports"][0]["nodePort"] = listener.node_port_base + broker_id
 
 
-def _load_balancer(service: dict[str, Any], listener: Listener) -> None:
+def _load_balancer(service: dict[str, Any], listener: Listener, broker_id: int) -> None:
     service["spec"]["type"] = "LoadBalancer"
+    if listener.external_traffic_policy:
+        service["spec"]["externalTrafficPolicy"] = listener.external_traffic_policy
+    if listener.load_balancer_source_ranges:
+        service["spec"]["loadBalancerSourceRanges"] = list(listener.load_balancer_source_ranges)
     if listener.load_balancer_class:
         service["spec"]["loadBalancerClass"] = listener.load_balancer_class
     if listener.annotations:
-        service["metadata"]["annotations"] = dict(listener.annotations)
+        service["metadata"]["annotations"] = {
+            key: value.replace(NODE_ID, str(broker_id)) for key, value in listener.annotations.items()
+        }
 
 
 # What each type of listener adds to a broker's Service.
-_ACCESS: Final[Mapping[str, Callable[[dict[str, Any], Listener], None]]] = {
+_ACCESS: Final[Mapping[str, Callable[[dict[str, Any], Listener, int], None]]] = {
     "nodeport": _node_port,
     "loadbalancer": _load_balancer,
 }
