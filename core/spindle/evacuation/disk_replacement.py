@@ -175,8 +175,8 @@ def _replace_in_place(
     """A new disk in the slot of one that was never evacuated: "no format over the last copy" decides (`docs/safety.md`, rule 1).
 
     A broker without any other disk puts it into use at once if it cannot run or has no replicas left on the old disk: a broker that nobody
-    writes to does not notice that its disks are gone. Else the replicas of the old disk are moved or dropped first, as far as possible; if
-    there are none and the disk is healthy, as one that was excluded before it was formatted, nothing would ever do that.
+    writes to does not notice that its disks are gone. Else the replicas of the old disk are moved or dropped first, as far as possible. But a
+    healthy disk is not evacuated: one that was excluded before it was formatted, so that it holds nothing, is put into use as well.
     """
     if not slot.health.blank or place_of(inventory, slot) is not Place.NEW:
         return
@@ -185,11 +185,17 @@ def _replace_in_place(
     refusal = may_format(inventory.view, slot.broker, _was_on(inventory, slot, everything=at_once))
     if refusal is not None:
         builder.wait(Waiting.of("Format", inventory.object_name(slot), refusal))
-    elif at_once or (empty and slot.health.well):
+    elif at_once or (empty and _was_excluded(inventory, slot)):
         _put_into_use(inventory, records, slot)
         if inventory.state.brokers[slot.broker]["spec"].get("returning"):
             # Nothing is lost by any of its disks, so no start of it can recreate the last copy empty.
             records.note(slot.broker, returning=False)
+
+
+def _was_excluded(inventory: DiskInventory, slot: BrokerDisk) -> bool:
+    """Whether a broker runs without a disk that is healthy now and is not being evacuated."""
+    failed = inventory.state_of(slot) is DiskState.FAILED
+    return failed and slot.health.well and slot.running and slot.mode == disk_facts.PLACEHOLDER
 
 
 def _was_on(inventory: DiskInventory, slot: BrokerDisk, *, everything: bool) -> frozenset[Key] | None:
