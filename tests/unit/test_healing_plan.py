@@ -1,6 +1,7 @@
 """What becomes of bad disks, over whole passes on the model cluster."""
 
 import contextlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from spindle.api import names
 from spindle.model.actions import Delete, Evict, MarkDown, Reassign
 from spindle.model.given_consent import losses_named_in, restart_named_in
+from spindle.model.times import stamp
 from spindle.reconcile.plan import ReconcilePlan
 from tests.model.failing import Failing
 from tests.model.kafka import CAPACITY, path_of
@@ -602,6 +604,24 @@ class TestReportOfAnOldPod:
         noted = world.get("PersistentVolumeClaim", disk["claim"])["metadata"]["annotations"]
         assert noted.get(names.ANN_FS_UUID) != before
         assert world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1].get("fsUuid") != before
+
+
+class TestPutBack:
+    @pytest.mark.parametrize(("age", "again"), [(30, False), (90, True)])
+    def test_a_pod_that_was_created_with_another_disk_is_recreated(self, age: int, again: bool) -> None:
+        world = cluster(3)
+        pod = world.get("Pod", "demo-broker-0")
+        (inspect,) = [e for e in pod["status"]["initContainerStatuses"] if e["name"] == "inspect"]
+        report = json.loads(inspect["state"]["terminated"]["message"])
+        report["disks"][1] |= {"fsUuid": "another", "state": "foreign", "problem": "it names another broker."}
+        inspect["state"]["terminated"]["message"] = json.dumps(report)
+        world.crash(0)
+        world.get("Pod", "demo-broker-0")["metadata"]["creationTimestamp"] = stamp(world.now - age)
+        for _ in range(3):
+            with contextlib.suppress(ConflictError):
+                world.reconcile()
+        now = world.objects.get(("Pod", "demo-broker-0"))
+        assert (now is None or now["metadata"]["uid"] != pod["metadata"]["uid"]) is again
 
 
 class TestNeverFormatted:

@@ -19,9 +19,11 @@ from spindle.model.actions import Delete, Patch
 from spindle.model.blockers import Blocked
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.plan_builder import PlanBuilder
+from spindle.model.reports import inspected
 from spindle.model.requests import RestartRequest
 from spindle.model.restart_safety import BELOW_MIN_ISR, TopicPartition
 from spindle.model.restart_verdict import RestartVerdict
+from spindle.model.snapshot import SnapshotObject
 from spindle.model.times import seconds
 from spindle.model.unavailable import current_records, unavailable, unavailable_with
 from spindle.model.waiting import Waiting, counted, some
@@ -29,6 +31,7 @@ from spindle.moves.missing_replicas import meant
 
 ANN_HANGS: Final = f"{names.GROUP}/hangs"
 _FENCE: Final = "StopBroker"
+_MOUNTED_SECONDS: Final = 60.0  # a pod that has the wrong disk again is not recreated more often
 _GRACE: Final = 1  # seconds; never 0, which would let a successor start while the old process still runs
 
 
@@ -253,6 +256,9 @@ def reconcile_starts(
         pod = slot.pod
         if pod is not None and objects.deleting(pod):
             continue
+        if pod is not None and _came_back(inventory, slot, pod):
+            why = f"{slot.name} was put back after the pod had been created"
+            wanted.setdefault(slot.broker, RestartRequest("DiskReturned", why))
         # A disk that was never formatted holds no data; its broker waits for the right disk.
         bad = slot.health.surely_bad and slot.health.source != "kafka"
         if bad and slot.disk.get("fsUuid") and inventory.others(slot):
@@ -261,6 +267,19 @@ def reconcile_starts(
                 wanted.setdefault(
                     slot.broker, RestartRequest("DiskUnusable", f"it starts without {slot.name}")
                 )
+
+
+def _came_back(inventory: DiskInventory, slot: BrokerDisk, pod: SnapshotObject) -> bool:
+    """Whether the disk on record is in its slot, and the pod has another one: what is mounted in a pod is what was there when it was created."""
+    mounted = inspected(pod).get(slot.name) or {}
+    created = seconds(pod["metadata"].get("creationTimestamp"))
+    there = (
+        slot.health.well
+        and slot.health.fs_uuid is not None
+        and slot.health.fs_uuid == slot.disk.get("fsUuid")
+    )
+    other = mounted.get("fsUuid") not in (None, slot.health.fs_uuid)
+    return there and other and created is not None and inventory.state.now - created >= _MOUNTED_SECONDS
 
 
 def brokers_without_disks(inventory: DiskInventory, builder: PlanBuilder) -> frozenset[int]:
