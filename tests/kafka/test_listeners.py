@@ -21,7 +21,7 @@ from tests.kafka.certs import Ca
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
-INSIDE, OPEN, NARROW = 9095, 9096, 9097
+INSIDE, OPEN, NARROW, PLAIN, PLAIN_SCRAM = 9095, 9096, 9097, 9098, 9099
 WRITE = (
     Right("topic", "orders", "literal", "Write", "*"),
     Right("topic", "orders", "literal", "Describe", "*"),
@@ -38,7 +38,9 @@ def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
     made.brokers[0].doors = (
         BrokerListener("inside", INSIDE, "scram", host, INSIDE),
         BrokerListener("open", OPEN, "none", host, OPEN),
-        BrokerListener("narrow", NARROW, "none", host, NARROW, (("max.connections", "1"),)),
+        BrokerListener("narrow", NARROW, "none", host, NARROW, limits=(("max.connections", "1"),)),
+        BrokerListener("plain", PLAIN, "none", host, PLAIN, tls=False),
+        BrokerListener("word", PLAIN_SCRAM, "scram", host, PLAIN_SCRAM, tls=False),
     )
     made.up()
     made.make_topic("orders", [[0]])
@@ -130,9 +132,26 @@ def test_a_certificate_of_another_authority_is_not_let_in(cluster: Cluster, tmp_
     shut_out(certified(cluster, Ca().client(tmp_path, "admin")))
 
 
-def test_without_encryption_there_is_no_door(cluster: Cluster) -> None:
+def test_without_encryption_there_is_no_door_unless_tls_is_switched_off(cluster: Cluster) -> None:
     for port in (names.PORT_CLIENT, INSIDE, OPEN):
         shut_out(encrypted(cluster, port, security_protocol="PLAINTEXT"))
+
+
+def test_where_tls_is_switched_off_clients_have_the_same_rights_as_with_it(
+    cluster: Cluster, link: KafkaClient
+) -> None:
+    bare = {"bootstrap_servers": [f"{cluster.brokers[0].address}:{PLAIN}"], "security_protocol": "PLAINTEXT"}
+    with pytest.raises(TopicAuthorizationFailedError):
+        write(bare)
+    set_password(link, "paula", b"right")
+    give(link, "paula", *WRITE)
+    known = scram(cluster, "paula", "right") | {
+        "bootstrap_servers": [f"{cluster.brokers[0].address}:{PLAIN_SCRAM}"],
+        "security_protocol": "SASL_PLAINTEXT",
+    }
+    write(known)
+    shut_out({**known, "sasl_plain_password": "wrong"})
+    shut_out(encrypted(cluster, PLAIN))
 
 
 def test_the_anonymous_are_let_in_where_nothing_is_asked_and_may_do_nothing(

@@ -58,6 +58,7 @@ LISTENERS = [
         f"{FIRST}.type",
         "write type: loadbalancer",
     ),
+    case("certificates-without-tls", {f"{FIRST}": listener(tls=False)}, f"{FIRST}.auth", "write auth: scram"),
     case(
         "template-of-internal",
         {f"{FIRST}": listener(advertisedHostTemplate="b-{nodeId}.x")},

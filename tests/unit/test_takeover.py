@@ -102,14 +102,15 @@ def test_what_is_applied_is_a_kafkacluster_that_is_understood() -> None:
     made = planned(listeners=listeners, config=config, jvmOptions={"-Xmx": "4g"}, metricsConfig={"type": "x"})
     cluster = KafkaCluster.model_validate(made.manifest)
     assert cluster.spec.config == {"min.insync.replicas": "2", "auto.create.topics.enable": "false"}
-    assert [(each.name, each.port, each.type, each.auth) for each in cluster.spec.listeners] == [
-        ("tls", 9093, "internal", "mtls"),
-        ("l9094", 9094, "nodeport", "none"),
+    assert [(each.name, each.port, each.type, each.auth, each.tls) for each in cluster.spec.listeners] == [
+        ("tls", 9093, "internal", "mtls", True),
+        ("plain", 9095, "internal", "none", False),
+        ("l9094", 9094, "nodeport", "none", True),
     ]
     (its,) = cluster.spec.broker_pools
     assert (its.name, its.replicas, its.disks.count, its.disks.size) == ("brokers", 2, 2, "100Gi")
     told = " ".join(made.differences)
-    for words in ("plain (port 9095) is not encrypted", "type route", "log.dirs", "port 9404"):
+    for words in ("plain (port 9095) is not encrypted and stays so", "type route", "log.dirs", "port 9404"):
         assert words in told
 
 

@@ -14,7 +14,7 @@ _TAKEN_PORTS: Final = (9090, 9091, 9092, 9404)
 
 
 class Listener(ApiModel):
-    """An additional listener of every broker. Connections are always encrypted."""
+    """An additional listener of every broker. Connections are encrypted unless tls is false."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -33,6 +33,11 @@ class Listener(ApiModel):
                 "self.type == 'loadbalancer' || (!has(self.annotations) && !has(self.loadBalancerClass))",
                 "annotations and loadBalancerClass apply to type loadbalancer only: omit them, or write type: loadbalancer",
                 field=".type",
+            ),
+            rule(
+                "self.tls || self.auth != 'mtls'",
+                "a listener without TLS cannot ask for client certificates: write auth: scram, or remove tls: false",
+                field=".auth",
             ),
             rule(
                 "self.type == 'loadbalancer' || !has(self.loadBalancerSourceRanges)",
@@ -95,6 +100,11 @@ class Listener(ApiModel):
         "mtls",
         description="How clients authenticate. mtls: with a certificate; scram: with a password (SCRAM-SHA-512); none: not at all; such "
         "clients are User:ANONYMOUS and may do what ACLs grant to that principal.",
+    )
+    tls: bool = Field(
+        True,
+        description="Whether connections are encrypted. Without TLS, everybody on the way can read and change what is sent, also what clients "
+        "with passwords send after they have logged in: only for networks that protect it otherwise.",
     )
     address_types: (
         Annotated[

@@ -14,7 +14,7 @@ def listeners_of(state: ClusterState, broker: SnapshotObject) -> tuple[BrokerLis
     broker_id = int(broker["spec"]["id"])
     found = ((each, address_of(state, each, broker_id)) for each in state.spec.listeners)
     return tuple(
-        BrokerListener(each.name, each.port, each.auth, address[0], address[1], _limits(each))
+        BrokerListener(each.name, each.port, each.auth, address[0], address[1], each.tls, _limits(each))
         for each, address in found
         if address is not None
     )

@@ -7,6 +7,13 @@ from typing import Final
 SCRAM: Final = "scram"
 MTLS: Final = "mtls"
 MECHANISM: Final = "SCRAM-SHA-512"
+# Whether clients have a password, and whether there is TLS.
+_PROTOCOLS: Final = {
+    (False, False): "PLAINTEXT",
+    (False, True): "SSL",
+    (True, False): "SASL_PLAINTEXT",
+    (True, True): "SASL_SSL",
+}
 _LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
@@ -19,6 +26,7 @@ class BrokerListener:
         port: port that the broker listens on.
         auth: ``none``, ``mtls`` or ``scram``.
         host, advertised: advertised name or address, and port.
+        tls: whether connections are encrypted.
         limits: Kafka's settings of the listener that limit its connections, without their prefix.
     """
 
@@ -27,6 +35,7 @@ class BrokerListener:
     auth: str
     host: str
     advertised: int
+    tls: bool = True
     limits: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -42,8 +51,8 @@ class BrokerListener:
 
 
 def protocols(listeners: Iterable[BrokerListener]) -> dict[str, str]:
-    """Kafka's security protocol of each listener; all of them are encrypted."""
-    return {listener.listener: "SASL_SSL" if listener.auth == SCRAM else "SSL" for listener in listeners}
+    """Kafka's security protocol of each listener."""
+    return {listener.listener: _PROTOCOLS[listener.auth == SCRAM, listener.tls] for listener in listeners}
 
 
 def listener_settings(listeners: Iterable[BrokerListener]) -> Mapping[str, str]:
@@ -55,7 +64,8 @@ def listener_settings(listeners: Iterable[BrokerListener]) -> Mapping[str, str]:
     for listener in listeners:
         prefix = f"listener.name.{listener.name}"
         # A client that presents a certificate without being asked for one has the same identity as without it.
-        settings[f"{prefix}.ssl.client.auth"] = "required" if listener.auth == MTLS else "none"
+        if listener.tls:
+            settings[f"{prefix}.ssl.client.auth"] = "required" if listener.auth == MTLS else "none"
         if listener.auth == SCRAM:
             settings[f"{prefix}.sasl.enabled.mechanisms"] = MECHANISM
             settings[f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config"] = _LOGIN

@@ -178,11 +178,7 @@ def _listeners(given: Sequence[StrimziSpec], kafka: StrimziSpec, told: list[str]
         name, port = str(listener.get("name")), int(listener.get("port") or 0)
         what = f"listener {name} (port {port})"
         auth = (listener.get("authentication") or {}).get("type")
-        if not listener.get("tls"):
-            told.append(
-                f"{what} is not encrypted and is not migrated, because all listeners of Spindle use TLS: change its clients to TLS"
-            )
-        elif listener.get("type") not in _TYPES:
+        if listener.get("type") not in _TYPES:
             told.append(
                 f"{what} is not migrated: Spindle has no listeners of type {listener.get('type')}; add one of type {', '.join(_TYPES)}"
             )
@@ -195,9 +191,10 @@ def _listeners(given: Sequence[StrimziSpec], kafka: StrimziSpec, told: list[str]
                 f"{what} is not migrated: Spindle uses this port itself; add a listener with another port"
             )
         else:
-            made.append(
-                {"name": _listener_name(name), "port": port, "type": listener["type"], "auth": _AUTH[auth]}
-            )
+            its = {"name": _listener_name(name), "port": port, "type": listener["type"], "auth": _AUTH[auth]}
+            made.append(its if listener.get("tls") else its | {"tls": False})
+            if not listener.get("tls"):
+                told.append(f"{what} is not encrypted and stays so (tls: false)")
             if listener.get("configuration"):
                 told.append(
                     f"{what}: its configuration (node ports, addresses, custom certificates) is not migrated"
