@@ -5,8 +5,11 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from spindle.api import names
 from spindle.manifests.backup import backup, restored
+from spindle.model.given_consent import losses_named_in
 from tests.model.checked import Checked
 from tests.model.failing import Failing
 from tests.model.kafka import path_of
@@ -196,6 +199,71 @@ class TestAClaimMadeAnew:
         assert {key for key, _, _ in world.kafkas.losses} <= {("lost", 0)}
 
 
+class TestOnlyClaimsMadeAnew:
+    """The same of every disk of a broker, so that it cannot start without the blank ones."""
+
+    def readopted(self, disks: int, *blank: str) -> Checked:
+        """Broker 0 was the last one in sync of a partition that broker 1, whose node is off, has an older copy of."""
+        pool = {
+            "name": "main",
+            "replicas": 3,
+            "disks": {"count": disks, "size": "100Gi", "storageClass": "local-disks"},
+        }
+        world = Checked.of("abc", brokerPools=[pool])
+        world.settle(80)
+        world.kafkas.min_isr = 1
+        world.kafkas.create("pair", 0, (0, 1), lambda _: path_of(blank[-1]))
+        world.settle()
+        self._power(world, on=False)
+        world._end(world.objects.pop(("Pod", "demo-broker-1"))["metadata"]["uid"], clean=False)
+        run(world, 3)
+        delete(world)
+        world.broken.clear()  # a cluster that is deleted stops without regard to min.insync.replicas
+        for disk in blank:
+            _blank_instead(world, claim_of(0, disk))
+        return world
+
+    def _power(self, world: Checked, *, on: bool) -> None:
+        node = world.get("KafkaBroker", "demo-broker-1")["spec"]["node"]
+        world.get("Node", node)["status"]["conditions"][0]["status"] = str(on)
+        world.silent = set() if on else {node}
+
+    def _accept(self, world: Checked) -> set[str]:
+        """Accept what DataAtRisk names; the disks."""
+        until(world, lambda: condition(world, "DataAtRisk")["reason"] == "LastReplicaAtRisk")
+        named = losses_named_in(condition(world, "DataAtRisk")["message"])
+        accepted = [{"name": loss.disk, "token": loss.token} for loss in named]
+        world.get("KafkaBroker", "demo-broker-0")["spec"]["acceptDataLoss"] = {"disks": accepted}
+        return {loss.disk for loss in named}
+
+    @pytest.mark.parametrize("disks", [1, 2])
+    def test_the_loss_can_be_accepted_and_the_older_copy_is_elected_before_a_format(self, disks: int) -> None:
+        world = self.readopted(disks, *(f"disk{n}" for n in range(disks)))
+        assert self._accept(world) == {f"disk{n}" for n in range(disks)}
+        formats = len(world.formats)
+        until(world, lambda: "SurvivorsUnavailable" in reasons(world))
+        run(world, 30)
+        assert len(world.formats) == formats
+        self._power(world, on=True)
+        nothing_lost(world, lambda: set(world.kafkas.running) == {0, 1, 2} and not reasons(world), 200)
+        assert sorted(world.kafkas.partitions["pair", 0].isr) == sorted(
+            world.kafkas.partitions["pair", 0].replicas
+        )
+        assert world.broken == []
+
+    def test_a_blank_disk_beside_a_dead_one_waits_for_the_older_copy_too(self) -> None:
+        world = self.readopted(2, "disk1")
+        world.disk(0, "disk0").state = "dead"
+        assert self._accept(world) == {"disk0", "disk1"}
+        formats = len(world.formats)
+        until(world, lambda: "SurvivorsUnavailable" in reasons(world))
+        run(world, 30)
+        assert len(world.formats) == formats
+        self._power(world, on=True)
+        nothing_lost(world, lambda: set(world.kafkas.running) == {0, 1, 2}, 200)
+        nothing_lost(world, lambda: world.kafkas.partitions["pair", 0].leader is not None, 60)
+
+
 class TestOnlyBlankDisks:
     """All disks of a broker were swapped while its KafkaCluster was deleted."""
 
@@ -242,14 +310,14 @@ def _blank_instead(world: Failing, name: str) -> None:
     before = world.get("PersistentVolume", claim["spec"]["volumeName"])
     node = before["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
     before["status"]["phase"] = "Released"
-    spare = world.put(new_volume("spare", node[0], "local-disks", "/mnt/spare"))
+    spare = world.put(new_volume(f"spare-{name}", node[0], "local-disks", f"/mnt/spare-{name}"))
     spare["status"]["phase"] = "Bound"
     spare["spec"]["claimRef"] = {
         "namespace": "kafka",
         "name": name,
         "uid": claim["metadata"]["uid"],
     }
-    claim["spec"]["volumeName"] = "spare"
+    claim["spec"]["volumeName"] = spare["metadata"]["name"]
     del claim["metadata"]["annotations"][names.ANN_FS_UUID]
 
 

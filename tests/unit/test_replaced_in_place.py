@@ -1,5 +1,7 @@
 """A disk that was replaced under a broker without another one: until that has restarted, its Kafka writes to the disk from before."""
 
+import contextlib
+import copy
 import json
 from typing import Any
 
@@ -12,8 +14,12 @@ from spindle.disks.preflight_findings import _was_on
 from spindle.evacuation.requests import closed_dirs
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.state import ClusterState, read_state
+from spindle.model.view import Partition
 from spindle.reconcile.healing import observe_only
+from tests.model.store import ConflictError
 from tests.model.world import World
+from tests.unit.test_healing_plan import cluster, until, whole
+from tests.unit.test_healing_plan import state_of as state
 
 PATH = names.log_dir("disk0")
 NEW = "A" * 22
@@ -105,3 +111,51 @@ def test_what_the_agent_said_of_the_record_before_does_not_count(
 
     assert slot.health.bad is bad
     assert slot.health.content == "blank"
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "second"),
+    [
+        pytest.param("dead", 0, "blank", id="beside-a-dead-one"),
+        pytest.param("readonly", 3, "blank", id="beside-a-read-only-one"),
+        pytest.param("blank", 6, "dead", id="before-the-other-dies"),
+    ],
+)
+def test_it_is_used_although_the_other_disk_fails_too(first: str, later: int, second: str) -> None:
+    """The failed one cannot be inspected while Kafka is stopped: it leaves its broker only after Kafka has started with a placeholder for it."""
+    world = cluster(6)
+    for disk, happens, passes in (("disk0", first, later), ("disk1", second, 0)):
+        if happens == "blank":
+            world.swap(0, disk)
+        else:
+            world.disk(0, disk).state = happens
+        for _ in range(passes):
+            with contextlib.suppress(ConflictError):
+                world.reconcile()
+            world.breathe()
+    blank, failed = ("disk0", "disk1") if first == "blank" else ("disk1", "disk0")
+    until(world, lambda: (state(world, 0, failed), state(world, 0, blank)) == ("Evacuated", "Active"), 100)
+    assert 0 in world.kafkas.running
+    world.swap(0, failed)
+    whole(world)
+
+
+def test_the_loss_of_a_partition_with_another_replica_is_not_enough_for_a_format(
+    running: World,
+) -> None:
+    """Spindle elects that replica first, also if it has to wait for its broker."""
+    world = copy.deepcopy(running)
+    key, shared = ("single", 0), ("pair", 0)
+    world.partitions = tuple(
+        Partition(topic, index, None, replicas, ())
+        for (topic, index), replicas in ((key, (0,)), (shared, (0, 1)))
+    )
+    there = world.get("KafkaBroker", "demo-broker-0")
+    there["spec"]["disks"] = [d for d in there["spec"]["disks"] if d["name"] == "disk0"]
+    given = Accepted("D:0", frozenset({key, shared}))
+    there["metadata"].setdefault("annotations", {})[ANN_ACCEPTED] = render({"disk0": given})
+    (disk,) = there["spec"]["disks"]
+    assert _was_on(state_of(world), 0, disk) == {shared}
+    other = world.get("KafkaBroker", "demo-broker-1")
+    other["metadata"].setdefault("annotations", {})[ANN_ACCEPTED] = render({"disk0": given})
+    assert _was_on(state_of(world), 0, disk) == set()

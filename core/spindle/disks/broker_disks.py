@@ -248,7 +248,9 @@ def _of(state: ClusterState, broker_id: int, broker: SnapshotObject) -> list[Bro
         if word is None or not word.fresh:
             slot = _another(slot, report.get(name) or {}, state.now)
         if in_use_before(broker, disk):
-            slot = _blank_instead(slot, state.now)
+            slot = _blank_instead(
+                slot, state.now, needed=bool(state.kafka.partition_index.assigned.get(broker_id))
+            )
         if gone is not None and gone.agreed:
             found.append(_left_behind(slot, state.now, gone))
         else:
@@ -343,9 +345,12 @@ def _another(slot: BrokerDisk, found: Mapping[str, Any], now: float) -> BrokerDi
     return replace(slot, health=health)
 
 
-def _blank_instead(slot: BrokerDisk, now: float) -> BrokerDisk:
-    """A blank disk in place of one that was in use, and that the broker was started without."""
-    if slot.mode != disk_facts.PLACEHOLDER or not slot.health.blank:
+def _blank_instead(slot: BrokerDisk, now: float, *, needed: bool) -> BrokerDisk:
+    """A blank disk in place of one that was in use: the broker was started without it, or cannot start and Kafka assigns replicas to it (``needed``)."""
+    instead = slot.mode == disk_facts.PLACEHOLDER or (
+        slot.mode == disk_facts.ACTIVE and not slot.running and needed
+    )
+    if not instead or not slot.health.blank:
         return slot
     since = _bad_since(slot.before)
     return replace(

@@ -17,6 +17,7 @@ from spindle.disks.remedy import RecoveryTimers, Remedy, remedy
 from spindle.disks.remove_dir import may_remove_dir
 from spindle.model import disk_facts, objects
 from spindle.model.actions import Patch
+from spindle.model.broker_disks import in_use_before
 from spindle.model.events import Event
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.state import ClusterState
@@ -194,13 +195,18 @@ def _facts(inventory: DiskInventory, slot: BrokerDisk, *, acting: bool, filled: 
         released=slot.mode == disk_facts.ABSENT and slot.disk["claim"] not in inventory.state.claims,
         added=slot.added,
         joining=bool(inventory.state.brokers[slot.broker]["spec"].get("joining")),
-        formatted=_was_formatted(inventory, slot),
+        formatted=_was_formatted(inventory, slot) or _blank_again(inventory, slot),
     )
 
 
 def _was_formatted(inventory: DiskInventory, slot: BrokerDisk) -> bool:
     claim = inventory.state.claims.get(slot.disk["claim"])
     return claim is not None and objects.annotation(claim, names.ANN_FS_UUID) is not None
+
+
+def _blank_again(inventory: DiskInventory, slot: BrokerDisk) -> bool:
+    """Whether a blank disk is in place of one that a re-adopted broker was using, although its claim does not say so: the claim was made anew."""
+    return slot.health.blank and in_use_before(inventory.state.brokers[slot.broker], slot.disk)
 
 
 def stands_empty(inventory: DiskInventory, slot: BrokerDisk) -> bool | None:

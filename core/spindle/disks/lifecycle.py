@@ -47,7 +47,7 @@ class DiskFacts:
         released: whether its claim is deleted, so that its entry can be removed.
         added: whether it is new to an existing broker and has never held data.
         joining: whether its broker is new to an existing cluster.
-        formatted: whether its claim records that it was formatted for this broker.
+        formatted: whether its claim records that it was formatted for this broker, or it is blank in place of a disk that was in use.
     """
 
     health: Health

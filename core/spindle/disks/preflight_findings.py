@@ -188,6 +188,12 @@ def _clear_broker_disk(
     if refusal is not None:
         builder.wait(Waiting.of(_ACTION, f"{thing}/{disk['name']}", refusal))
         return False
+    if (
+        not others
+        and in_use_before(state.brokers[broker_id], disk)
+        and state.kafka.partition_index.assigned.get(broker_id)
+    ):
+        return False  # it gets a new directory id first: Kafka knows the present one as that of a disk with replicas
     if not disk.get("fsUuid"):
         records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
         return False
@@ -235,7 +241,7 @@ def _was_on(state: ClusterState, broker_id: int, disk: InspectedDisk) -> Collect
 
     Empty for a new disk in place of an evacuated one that the broker ran without: then its list of log dirs, which a dir leaves only when it is
     confirmed to be empty, has another disk, whether that one is usable now or not. A broker without another disk ran with the old disk to the end
-    and may have got new replicas on it: then all partitions are checked but those whose loss is accepted.
+    and may have got new replicas on it: then all partitions are checked but those whose loss is accepted for every replica.
     """
     broker = state.brokers[broker_id]
     entries = (broker.get("status") or {}).get("disks") or ()
@@ -246,10 +252,24 @@ def _was_on(state: ClusterState, broker_id: int, disk: InspectedDisk) -> Collect
         d["name"] in listed or d.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE for d in others
     ):
         return ()
-    acceptances = parse(objects.annotation(broker, ANN_ACCEPTED)).values()
-    accepted = {key for each in acceptances if not each.done for key in each.partitions}
     everything = state.kafka.partitions
-    return None if everything is None or not accepted else {(p.topic, p.index) for p in everything} - accepted
+    if everything is None or not _accepted_on(broker):
+        return None
+    accepted = {i: found for i, each in state.brokers.items() if (found := _accepted_on(each))}
+    # Where another broker may still have a replica, that one is elected before an empty one is created.
+    given_up = {
+        key
+        for key in accepted[broker_id]
+        if (there := state.kafka.partition_index.by_key.get(key)) is not None
+        and all(key in accepted.get(other, ()) for other in there.replicas)
+    }
+    return {(p.topic, p.index) for p in everything} - given_up
+
+
+def _accepted_on(broker: SnapshotObject) -> frozenset[Key]:
+    """Partitions whose loss on this broker is accepted."""
+    acceptances = parse(objects.annotation(broker, ANN_ACCEPTED)).values()
+    return frozenset(key for each in acceptances if not each.done for key in each.partitions)
 
 
 def _reconcile_controller(

@@ -70,7 +70,7 @@ def may_format(
         ),
         unblocked_by=(
             "Bring back the old disk or the brokers with the other replicas; if they are permanently lost, accept the loss in "
-            "spec.acceptDataLoss of the KafkaBroker."
+            "spec.acceptDataLoss of the KafkaBroker (the condition DataAtRisk shows how)."
         ),
         objects=tuple(last),
     )

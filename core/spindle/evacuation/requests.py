@@ -356,6 +356,8 @@ def _remove(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecor
             )
         )
         return
+    if slot.mode == disk_facts.PLACEHOLDER and not slot.running:
+        return  # its next pod could not inspect it either; Kafka has to start with the placeholder, and reports the dir as offline
     records.note_disk(slot.broker, slot.name, mode=disk_facts.ABSENT)
 
 
