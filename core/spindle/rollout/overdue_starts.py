@@ -32,14 +32,14 @@ def report_overdue_starts(state: ClusterState, builder: PlanBuilder) -> None:
         if pod is None or objects.deleting(pod) or node_id in marked:
             continue
         started = seconds(objects.kafka_started(pod))
-        if started is None or not unfinished(broker, pod) or not _apart(state, node_id):
+        if started is None or not unfinished(broker, pod) or not apart(state, node_id):
             continue
         started -= state.snap.agents.get(state.node_of(node_id) or "", NO_AGENT).offset
         if state.now - max(started, loaded_at(state, node_id)) > state.spec.rolling.back_within_seconds:
             builder.wait(_overdue(state, broker, pod))
 
 
-def _apart(state: ClusterState, node_id: int) -> bool:
+def apart(state: ClusterState, node_id: int) -> bool:
     """Whether Kafka certainly does not know the broker, or has fenced it."""
     if state.kafka.error or not state.kafka.brokers:
         return False
