@@ -279,16 +279,22 @@ class TestOnlyBlankDisks:
         whole(world)
         assert not world.kafkas.losses
 
-    def test_retained_volumes_with_the_data_are_named_when_no_broker_is_left(self) -> None:
-        world = cluster(1, partitions=2, rf=1)
+    @pytest.mark.parametrize("brokers", [1, 3])
+    def test_retained_volumes_with_the_data_are_named_when_no_broker_is_left(self, brokers: int) -> None:
+        world = cluster(brokers, partitions=2, rf=1)
+        for node in world.all("Node"):
+            name = node["metadata"]["name"]
+            for disk in ("spare0", "spare1"):
+                world.put(new_volume(f"{name}-{disk}", name, "local-disks", f"/mnt/{disk}"))
         delete(world)
-        drop_claims(world, claim_of(0, "disk0"), claim_of(0, "disk1"))
+        lost = [claim_of(broker, disk) for broker in range(brokers) for disk in ("disk0", "disk1")]
+        drop_claims(world, *lost)
         formats = len(world.formats)
         until(world, lambda: "AllDisksLost" in reasons(world), 60)
         way_out = next(
             w["unblockedBy"] for w in world.cluster["status"]["waiting"] if w["reason"] == "AllDisksLost"
         )
-        assert "data-disk0-demo-0 with spec.volumeName: " in way_out
+        assert all(f"{claim} with spec.volumeName: " in way_out for claim in lost)
         assert len(world.formats) == formats
 
 

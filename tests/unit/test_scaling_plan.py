@@ -413,3 +413,22 @@ def test_an_accepted_loss_is_honoured_on_a_broker_that_is_scaled_in() -> None:
     state = world.kafkas.partitions["single", 0]
     assert state.leader in (0, 1, 2)
     assert world.broken == []
+
+
+def test_no_broker_goes_while_it_is_not_known_which_throttles_it_has() -> None:
+    """Kafka changes no setting of a broker that it has forgotten, so nobody could remove them later."""
+    world = cluster(5)
+    scale(world, 4)
+    until(world, lambda: 4 not in holders(world))
+    record = world.get("ConfigMap", "demo-moves")
+    kept = dict(record["data"])
+    record["data"] = {"x": "garbage"}
+    for _ in range(40):
+        with contextlib.suppress(ConflictError):
+            world.reconcile()
+        world.breathe()
+    assert "JournalUnreadable" in reasons(world)
+    assert ids(world) == [0, 1, 2, 3, 4]
+    world.get("ConfigMap", "demo-moves")["data"] = kept
+    until(world, lambda: ids(world) == [0, 1, 2, 3])
+    assert not world.kafkas.settings.get(("broker", "4"))

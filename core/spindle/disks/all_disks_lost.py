@@ -16,6 +16,7 @@ from spindle.model.plan_builder import PlanBuilder
 from spindle.model.waiting import Waiting, counted, some
 
 ALL_DISKS_LOST: Final = "AllDisksLost"
+_VOLUMES: Final = 20  # that a message has room for; nothing else names them
 
 
 def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> None:
@@ -66,7 +67,7 @@ def _use_retained(cluster: str, claims: list[str]) -> str:
     """How to use volumes again that former claims left."""
     return (
         f"Use the retained volumes again: delete KafkaCluster {cluster} (spec.deleteClaims: false) and the claims of these blank disks, remove uid "
-        f"from the volumes' spec.claimRef, restore the claims from a backup ({some(claims)}), then apply the KafkaCluster again."
+        f"from the volumes' spec.claimRef, restore the claims from a backup ({some(claims, _VOLUMES)}), then apply the KafkaCluster again."
     )
 
 

@@ -47,7 +47,7 @@ def load_journal(state: ClusterState, builder: PlanBuilder) -> Journal | None:
                 _ACTION,
                 f"ConfigMap/{names.moves_map(state.name)}",
                 "JournalUnreadable",
-                f"No replica is moved: {error}.",
+                f"No replica is moved and no broker is removed: {error}.",
                 f"Restore ConfigMap {names.moves_map(state.name)}. Or cancel reassignments and remove replication throttles by hand, then delete it.",
             )
         )

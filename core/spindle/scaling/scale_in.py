@@ -31,6 +31,7 @@ from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.view import CORDONED
 from spindle.model.waiting import Waiting, counted, some
+from spindle.moves.journal import Journal
 from spindle.scaling.choose import ScaleInCandidate, choose_brokers
 from spindle.scaling.rules import may_begin, may_go
 
@@ -205,7 +206,11 @@ def _leave(
     """Take one step. False if the broker must not be stopped yet."""
     state, broker_id = inventory.state, int(broker["spec"]["id"])
     if not broker["spec"].get("leaving"):
-        throttles = _throttles_on(inventory, broker_id)
+        if inventory.journal is None:
+            return (
+                False  # which settings of the broker have to be reverted is not known (`JournalUnreadable`)
+            )
+        throttles = _throttles_on(inventory.journal, broker_id)
         if throttles and wait_for_revert(state, builder, broker, throttles):
             return False
         records.note(broker_id, leaving=True)
@@ -220,13 +225,14 @@ def _leave(
     return True
 
 
-def _throttles_on(inventory: DiskInventory, broker: int) -> list[str]:
+def _throttles_on(journal: Journal, broker: int) -> list[str]:
     """Throttles that Spindle set on a broker and has not reverted yet: Kafka changes no config of a broker that is not registered any more.
 
     Its cordon stays until it has stopped, so that it gets no new replica.
     """
-    entries = inventory.journal.settings if inventory.journal is not None else ()
-    return sorted(e.key for e in entries if (e.kind, e.name) == ("broker", str(broker)) and e.key != CORDONED)
+    return sorted(
+        e.key for e in journal.settings if (e.kind, e.name) == ("broker", str(broker)) and e.key != CORDONED
+    )
 
 
 def _unregister(builder: PlanBuilder, broker: SnapshotObject, *, fenced: bool) -> None:
