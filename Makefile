@@ -38,7 +38,7 @@ soak: setup ## LIVES=1000 simulated runs on all cores; prints runs per second an
 mutants: setup ## disable each safety check in turn and show which tests fail (LIVES=200 simulated runs if no other test fails; NAME=…: only these; WORLD=1)
 	@$(PYTHON_IN_VENV) -m tests.mutants --lives $(or $(LIVES),200) $(if $(WORLD),--world) $(NAME)
 
-bench: setup ## benchmarks: passes, observations of large clusters, planner, moves, forecast, agent, scrub, slow disks, rebalance job, the map (HISTORY=x.parquet: run the job on that history)
+bench: setup ## benchmarks: passes, observations of large clusters, planner, moves, forecast, agent, scrub, slow disks, rebalance job, the map, the commands (HISTORY=x.parquet: run the job on that history)
 	@$(PYTHON_IN_VENV) -m bench.passes
 	@$(PYTHON_IN_VENV) -m bench.fleet.passes
 	@$(PYTHON_IN_VENV) -m bench.fleet.look
@@ -51,6 +51,7 @@ bench: setup ## benchmarks: passes, observations of large clusters, planner, mov
 	@$(PYTHON_IN_VENV) -m bench.slow
 	@$(PYTHON_IN_VENV) -m bench.pipeline
 	@$(PYTHON_IN_VENV) -m bench.disk_map
+	@$(PYTHON_IN_VENV) -m bench.commands
 	@$(if $(HISTORY),$(PYTHON_IN_VENV) -m bench.through $(HISTORY))
 
 generate: setup ## generate crds/, the chart's CRDs and the reference pages from the models

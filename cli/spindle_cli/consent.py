@@ -1,14 +1,11 @@
 """Asks at the terminal before a command accepts something that cannot be undone."""
 
-from typing import Final
-
 import typer
 
 from spindle.api.printable import printable
 from spindle_cli.kube import KubeError
+from spindle_cli.options import INTERRUPTED
 from spindle_cli.screen import say
-
-INTERRUPTED: Final = 130  # as for a program that Ctrl-C ends
 
 
 def consent(question: str, *, given: object) -> None:

@@ -3,16 +3,16 @@
 from shlex import quote
 from typing import ClassVar
 
-from spindle_cli.kube import Kube
-
 
 class Typed:
     """The present command line.
 
     Attributes:
-        namespace: its option ``--namespace``; None if it has none. Its ``--context`` is `Kube.chosen_context`.
+        namespace: its option ``--namespace``; None if it has none.
+        context: its option ``--context``; None for the kubeconfig's current one.
     """
 
+    context: ClassVar[str | None] = None
     namespace: ClassVar[str | None] = None
 
 
@@ -29,5 +29,5 @@ def command(words: str) -> str:
 
 def in_namespace(words: str, namespace: str | None) -> str:
     """A command with the options that it needs to act in this namespace of the same Kubernetes; None omits the namespace."""
-    chosen = {"-n": namespace, "--context": Kube.chosen_context}
+    chosen = {"-n": namespace, "--context": Typed.context}
     return " ".join([words, *(f"{option} {quote(value)}" for option, value in chosen.items() if value)])

@@ -8,7 +8,8 @@ from typing import Any, Final
 from rich.console import Console
 
 from spindle.api import names
-from spindle_cli.kafka_client import Access, ClientError, DirView, connect
+from spindle_cli.errors import ClientError
+from spindle_cli.kafka_client import Access, DirView, connect
 from spindle_cli.output import Output, structured
 from spindle_cli.overview import size
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 
 from spindle.model.racks import count_racks, rack_of, wanted_racks
 from spindle.planner.assign import assign
+from spindle_cli.errors import ClientError
 from spindle_cli.libraries import kafka
 
 ENV_CREDENTIALS: Final = "SPINDLE_CREDENTIALS"
@@ -19,10 +20,6 @@ ENV_BOOTSTRAP: Final = "SPINDLE_BOOTSTRAP"
 _SHOWN_SECONDS: Final = 30.0
 _PAUSE: Final = Event()  # never set
 _FILES: Final = {"ssl_cafile": "ca.crt", "ssl_certfile": "tls.crt", "ssl_keyfile": "tls.key"}
-
-
-class ClientError(Exception):
-    """Kafka was not reachable, or refused the request; the message is shown to the user."""
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,24 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self, TypeVar
-
-from pydantic import ValidationError
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from urllib.parse import quote
 
 from spindle.api import names
-from spindle.api.broker import KafkaBroker
-from spindle.api.cluster import KafkaCluster
-from spindle.api.common import ApiModel
 from spindle.api.printable import printable
-from spindle.api.rebalance import KafkaRebalance
+from spindle_cli import direct
+from spindle_cli.copied import Typed
+from spindle_cli.direct import Direct, NoAnswerError
 from spindle_cli.libraries import kubernetes, urllib3
+
+if TYPE_CHECKING:  # the models take longer to import than most commands run
+    from spindle.api.broker import KafkaBroker
+    from spindle.api.cluster import KafkaCluster
+    from spindle.api.common import ApiModel
+    from spindle.api.rebalance import KafkaRebalance
 
 FIELD_MANAGER: Final = "spindle-cli"
 _PAGE: Final = 100  # objects of one answer
@@ -29,7 +34,7 @@ PLURALS: Final = {
 }
 
 Json = dict[str, Any]
-M = TypeVar("M", bound=ApiModel)
+M = TypeVar("M", bound="ApiModel")
 
 
 class KubeError(Exception):
@@ -58,37 +63,29 @@ class ConflictError(KubeError):
 
 @dataclass(frozen=True)
 class ClusterView:
-    """One cluster: its KafkaCluster, brokers and controllers.
+    """One cluster, as the API server sends it: its KafkaCluster, its KafkaBrokers and the controllers' pods."""
 
-    Attributes:
-        controllers: the controllers' pods, raw.
-    """
-
-    cluster: KafkaCluster
-    brokers: tuple[KafkaBroker, ...]
+    cluster: Json
+    brokers: tuple[Json, ...]
     controllers: tuple[Json, ...]
-
-    @property
-    def name(self) -> str:
-        """The cluster's name."""
-        return self.cluster.metadata.name
 
 
 class Kube:
-    """One namespace of one Kubernetes. Every method raises KubeError.
+    """One namespace of one Kubernetes. Every method raises KubeError."""
 
-    Attributes:
-        chosen_context: of the kubeconfig, from the command line; None for its current one.
-    """
+    def __init__(
+        self, api: "kubernetes.client.ApiClient | None", namespace: str, reader: Direct | None = None
+    ) -> None:
+        """A namespace.
 
-    chosen_context: ClassVar[str | None] = None
-
-    def __init__(self, api: "kubernetes.client.ApiClient", namespace: str) -> None:
+        Args:
+            api: None to connect when it is first used.
+            reader: for reads without the Kubernetes client; None to read with that.
+        """
         self.namespace = namespace
-        self.api = api
-        self._custom = kubernetes.client.CustomObjectsApi(api)
-        self._core = kubernetes.client.CoreV1Api(api)
-        self._batch = kubernetes.client.BatchV1Api(api)
+        self._reader = reader
+        if api is not None:
+            self.api = api
 
     @classmethod
     def connect(cls, namespace: str | None = None, context: str | None = None) -> Self:
@@ -97,57 +94,96 @@ class Kube:
         Args:
             namespace: None for the context's own.
         """
+        context = context or Typed.context
+        if reader := direct.direct(context):
+            return cls(None, namespace or reader.namespace or "default", reader)
+        where = direct.kubeconfig()
         try:
-            context = context or cls.chosen_context
-            contexts, active = kubernetes.config.list_kube_config_contexts()
+            contexts, active = kubernetes.config.list_kube_config_contexts(where)
             if context is not None:
                 active = next((each for each in contexts if each["name"] == context), None)
                 if active is None:
                     there = ", ".join(sorted(each["name"] for each in contexts))
                     raise KubeError(f"there is no context {context} in the kubeconfig; there is {there}")
-            api = kubernetes.config.new_client_from_config(context=active["name"])
+            api = kubernetes.config.new_client_from_config(where, context=active["name"])
         except (kubernetes.config.ConfigException, OSError, TypeError, KeyError) as error:
             raise KubeError(f"no usable kubeconfig: {error}; set KUBECONFIG") from error
         return cls(api, namespace or active["context"].get("namespace") or "default")
 
-    def clusters(self) -> list[KafkaCluster]:
+    @cached_property
+    def api(self) -> "kubernetes.client.ApiClient":
+        """The Kubernetes client, connected to what `connect` found."""
+        context = self._reader.context if self._reader else None
+        try:
+            found: kubernetes.client.ApiClient = kubernetes.config.new_client_from_config(
+                direct.kubeconfig(), context=context
+            )
+        except (kubernetes.config.ConfigException, OSError, TypeError, KeyError) as error:
+            raise KubeError(f"no usable kubeconfig: {error}; set KUBECONFIG") from error
+        return found
+
+    @cached_property
+    def _custom(self) -> "kubernetes.client.CustomObjectsApi":
+        return kubernetes.client.CustomObjectsApi(self.api)
+
+    @cached_property
+    def _core(self) -> "kubernetes.client.CoreV1Api":
+        return kubernetes.client.CoreV1Api(self.api)
+
+    @cached_property
+    def _batch(self) -> "kubernetes.client.BatchV1Api":
+        return kubernetes.client.BatchV1Api(self.api)
+
+    def raw_clusters(self) -> list[Json]:
+        """The namespace's KafkaClusters, as the API server sends them."""
+        return self._list("kafkaclusters")
+
+    def clusters(self) -> "list[KafkaCluster]":
         """The namespace's clusters."""
-        return [parsed(KafkaCluster, raw) for raw in self._list("kafkaclusters")]
+        from spindle.api.cluster import KafkaCluster  # noqa: PLC0415 - as above
+
+        return [parsed(KafkaCluster, raw) for raw in self.raw_clusters()]
 
     def one_cluster(self, name: str | None) -> str:
         """The given name, or that of the namespace's only cluster."""
         if name:
             return name
-        found = [cluster.metadata.name for cluster in self.clusters()]
+        found = [str(cluster["metadata"]["name"]) for cluster in self.raw_clusters()]
         if len(found) == 1:
             return found[0]
         there = f"there are {', '.join(sorted(found))}" if found else "there is none"
         raise KubeError(f"which cluster in namespace {self.namespace}? {there}")
 
-    def cluster(self, name: str) -> KafkaCluster:
+    def cluster(self, name: str) -> "KafkaCluster":
         """One cluster."""
+        from spindle.api.cluster import KafkaCluster  # noqa: PLC0415 - as above
+
         return parsed(KafkaCluster, self.raw("KafkaCluster", name))
 
     def view(self, name: str) -> ClusterView:
         """A cluster with its brokers and controllers."""
-        brokers = [parsed(KafkaBroker, raw) for raw in self._list("kafkabrokers")]
+        brokers = [each for each in self._list("kafkabrokers") if each["spec"].get("cluster") == name]
         selector = f"{names.LABEL_CLUSTER}={name},{names.LABEL_ROLE}={names.ROLE_CONTROLLER}"
         return ClusterView(
-            self.cluster(name),
-            tuple(
-                sorted((each for each in brokers if each.spec.cluster == name), key=lambda each: each.spec.id)
-            ),
+            self.raw("KafkaCluster", name),
+            tuple(sorted(brokers, key=lambda each: int(each["spec"]["id"]))),
             tuple(sorted(self.pods(selector), key=lambda pod: str(pod["metadata"]["name"]))),
         )
 
-    def broker(self, name: str) -> KafkaBroker:
+    def broker(self, name: str) -> "KafkaBroker":
         """One broker."""
+        from spindle.api.broker import KafkaBroker  # noqa: PLC0415 - as above
+
         return parsed(KafkaBroker, self.raw("KafkaBroker", name))
 
     def raw(self, kind: str, name: str) -> Json:
         """One object of a kind of Spindle's, as the API server sends it."""
-        call = self._custom.get_namespaced_custom_object
-        there: Any = self.ask(f"{kind} {name}", call, *self._place(kind, name))
+        group, version, namespace, plural, name = self._place(kind, name)
+        if self._reader is not None:
+            there = self._read(self._reader, f"{kind} {name}", _path(group, version, namespace, plural, name))
+        else:
+            call = self._custom.get_namespaced_custom_object
+            there = self.ask(f"{kind} {name}", call, group, version, namespace, plural, name)
         if not isinstance(there, dict):
             raise no_object(f"{kind} {name}")
         return there
@@ -188,18 +224,22 @@ class Kube:
         """One ConfigMap."""
         return self.answer(f"ConfigMap {name}", self._core.read_namespaced_config_map, name, self.namespace)
 
-    def rebalances(self, cluster: str | None = None) -> list[KafkaRebalance]:
+    def rebalances(self, cluster: str | None = None) -> "list[KafkaRebalance]":
         """Proposals, the oldest first.
 
         Args:
             cluster: None for those of all clusters of the namespace.
         """
+        from spindle.api.rebalance import KafkaRebalance  # noqa: PLC0415 - as above
+
         found = [parsed(KafkaRebalance, raw) for raw in self._list("kafkarebalances")]
         mine = [each for each in found if cluster in (None, each.spec.cluster)]
         return sorted(mine, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))
 
-    def rebalance(self, name: str) -> KafkaRebalance:
+    def rebalance(self, name: str) -> "KafkaRebalance":
         """One proposal."""
+        from spindle.api.rebalance import KafkaRebalance  # noqa: PLC0415 - as above
+
         return parsed(KafkaRebalance, self.raw("KafkaRebalance", name))
 
     def change_rebalance(self, name: str, version: str, spec: Json) -> None:
@@ -220,6 +260,11 @@ class Kube:
 
     def pods(self, selector: str) -> list[Json]:
         """The namespace's pods with these labels."""
+        if self._reader is not None:
+            found = self._read(
+                self._reader, "pods", _path("", "v1", self.namespace, "pods"), {"labelSelector": selector}
+            )
+            return _items("pods", found)
         call = self._core.list_namespaced_pod
         return list(self.answer("pods", call, self.namespace, label_selector=selector)["items"])
 
@@ -267,11 +312,23 @@ class Kube:
             yield rest.decode("utf-8", "replace")
 
     def _list(self, plural: str) -> list[Json]:
+        if self._reader is not None:
+            return _items(
+                plural,
+                self._read(self._reader, plural, _path(names.GROUP, names.VERSION, self.namespace, plural)),
+            )
         call = self._custom.list_namespaced_custom_object
-        answer = self.ask(plural, call, names.GROUP, names.VERSION, self.namespace, plural)
-        if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
-            raise no_object(plural)
-        return list(answer["items"])
+        return _items(plural, self.ask(plural, call, names.GROUP, names.VERSION, self.namespace, plural))
+
+    def _read(self, reader: Direct, what: str, path: str, query: Mapping[str, str] | None = None) -> Any:
+        """Ask without the Kubernetes client."""
+        try:
+            answer = reader.get(path, query or {})
+        except NoAnswerError as error:
+            raise KubeError(f"Kubernetes does not answer: {error}") from error
+        if answer.status >= 300:
+            raise self._refusal(what, answer.status, answer.reason, answer.body)
+        return json.loads(answer.body)
 
     def pages(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Iterator[Json]:
         """The answers of a list, page by page, so that one page is in memory at a time."""
@@ -318,19 +375,38 @@ class Kube:
         try:
             return call(*args, **kwargs)
         except kubernetes.client.ApiException as error:
-            if error.status == 404 and what.startswith("kafka"):
-                raise NotFoundError(
-                    f"the API server does not know {what}: install Spindle first (helm install spindle charts/spindle)"
-                ) from error
-            if error.status == 404:
-                raise NotFoundError(f"there is no {what} in namespace {self.namespace}") from error
-            if error.status == 409:
-                raise ConflictError(f"{what}: {_said(error)}", _owners(error)) from error
-            if error.status == 422 and "metadata.uid" in _said(error):
-                raise ReplacedError(f"{what} was deleted and created again meanwhile") from error
-            raise KubeError(f"{what}: {_said(error)}") from error
+            raise self._refusal(what, error.status, error.reason, error.body) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubeError(f"Kubernetes does not answer: {error}") from error
+
+    def _refusal(self, what: str, status: int, reason: str, body: str | bytes | None) -> KubeError:
+        """The error for an answer with a status that is no success."""
+        said = _said(status, reason, body)
+        if status == 404 and what.startswith("kafka"):
+            return NotFoundError(
+                f"the API server does not know {what}: install Spindle first (helm install spindle charts/spindle)"
+            )
+        if status == 404:
+            return NotFoundError(f"there is no {what} in namespace {self.namespace}")
+        if status == 409:
+            return ConflictError(f"{what}: {said}", tuple(dict.fromkeys(_OWNER.findall(said))))
+        if status == 422 and "metadata.uid" in said:
+            return ReplacedError(f"{what} was deleted and created again meanwhile")
+        return KubeError(f"{what}: {said}")
+
+
+def _path(group: str, version: str, namespace: str, plural: str, name: str = "") -> str:
+    """The path of an object, or of a list."""
+    place = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"{place}/namespaces/{quote(namespace, safe='')}/{plural}" + (
+        f"/{quote(name, safe='')}" if name else ""
+    )
+
+
+def _items(what: str, answer: Any) -> list[Json]:
+    if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
+        raise no_object(what)
+    return list(answer["items"])
 
 
 def no_object(what: str) -> KubeError:
@@ -341,12 +417,14 @@ def no_object(what: str) -> KubeError:
     )
 
 
-def parsed(model: type[M], raw: Any) -> M:
+def parsed(model: "type[M]", raw: Any) -> "M":
     """An object of Spindle's as its model.
 
     Raises:
         KubeError: it has a form that this version does not know.
     """
+    from pydantic import ValidationError  # noqa: PLC0415 - as above
+
     try:
         return model.parse(raw)
     except ValidationError as error:
@@ -359,14 +437,9 @@ def parsed(model: type[M], raw: Any) -> M:
         ) from error
 
 
-def _said(error: "kubernetes.client.ApiException") -> str:
+def _said(status: int, reason: str, body: str | bytes | None) -> str:
     """Error message of the API server."""
     try:
-        return printable(str(json.loads(error.body or "")["message"]))
+        return printable(str(json.loads(body or "")["message"]))
     except (TypeError, ValueError, KeyError):
-        return f"{error.status} {error.reason}"
-
-
-def _owners(error: "kubernetes.client.ApiException") -> tuple[str, ...]:
-    """The field managers that a conflict names."""
-    return tuple(dict.fromkeys(_OWNER.findall(_said(error))))
+        return f"{status} {reason}"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import kafka.errors
     import kubernetes
     import urllib3.exceptions
+    import yaml
 
     from spindle_cli.disk_map import server as map_server
 else:
@@ -34,6 +35,7 @@ else:
     kafka = _imported_on_use("kafka")
     kubernetes = _imported_on_use("kubernetes")
     urllib3 = _imported_on_use("urllib3")
+    yaml = _imported_on_use("yaml")
     map_server = _imported_on_use("spindle_cli.disk_map.server")  # imports aiohttp
 
-__all__ = ["kafka", "kubernetes", "map_server", "urllib3"]
+__all__ = ["kafka", "kubernetes", "map_server", "urllib3", "yaml"]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spindle_cli.kafka_client import Access, ClientError, consumer, producer
+from spindle_cli.errors import ClientError
+from spindle_cli.kafka_client import Access, consumer, producer
 from spindle_cli.libraries import kafka
 
 Say = Callable[[str], None]

@@ -5,8 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
-from spindle_cli.kube import Kube
+from spindle_cli.copied import Typed
 
+INTERRUPTED: Final = 130  # exit code, as for a program that Ctrl-C ends
 _NAME: Final = "--context"
 
 
@@ -19,7 +20,7 @@ def shared(
     ] = None,
 ) -> None:
     """Inspect and operate Kafka clusters that run on Kubernetes."""
-    Kube.chosen_context = context
+    Typed.context = context
 
 
 def context_first(arguments: Sequence[str]) -> list[str]:

@@ -1,4 +1,7 @@
-"""Prints a cluster: its racks, brokers, disks and log dirs, and what it waits for."""
+"""Prints a cluster: its racks, brokers, disks and log dirs, and what it waits for.
+
+It reads the objects as the API server sends them: to parse them with the models would take longer than the whole command.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,19 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from spindle.api import names
-from spindle.api.broker import BrokerDiskStatus, DiskUsageStatus, KafkaBroker
-from spindle.api.cluster import KafkaCluster, WaitingEntry
-from spindle.api.common import Condition
-from spindle.api.enums import DiskState
-from spindle.api.thresholds import UsageLevel
-from spindle.disks.lifecycle import MEANINGS
 from spindle_cli.kube import ClusterView, Json
 
 _GOOD: Final = frozenset({"Running", "Active", "Ready"})
 _BAD: Final = frozenset({"Failed", "Evacuating", "Evacuated", "Unreachable", "Unknown"})
 # Conditions whose healthy value is False; all others are healthy when True.
 _GOOD_WHEN_FALSE: Final = frozenset({"DataAtRisk", "DiskPressure", "Reconciling", "Stalled"})
-_NORMAL: Final = UsageLevel.NORMAL.label
+_NORMAL: Final = "Normal"  # label of the usage level
+_IN_USE: Final = "Kafka uses it."  # message of a disk about which nothing is to be said
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -32,55 +30,58 @@ def overview(view: ClusterView, now: datetime) -> RenderableType:
     for broker in view.brokers:
         for disk in _disks(broker):
             parts += [_trouble(broker, disk)] if _remarkable(disk) else []
-            parts += (
-                [_usage(broker, disk, disk.usage, now)] if disk.usage and disk.usage.level != _NORMAL else []
-            )
-    status = view.cluster.status
+            if (usage := disk.get("usage")) and usage["level"] != _NORMAL:
+                parts.append(_usage(broker, disk, usage, now))
+    status = status_of(view.cluster)
     parts.append(_controllers(view.controllers, _parts(view.cluster)))
     parts += [_condition(each) for each in notable(view.cluster)]
-    parts += [_waiting(each, now) for each in (status.waiting if status else ())]
+    parts += [_waiting(each, now) for each in status.get("waiting") or ()]
     return Group(*parts)
 
 
 def progress(view: ClusterView) -> list[str]:
     """The cluster's state as lines of plain text; a caller prints the lines that the previous call did not return."""
-    status = view.cluster.status
-    lines = [status.phase] if status and status.phase else []
+    status = status_of(view.cluster)
+    lines = [str(status["phase"])] if status.get("phase") else []
     for pod in view.controllers:
         what = "ready" if _pod_ready(pod) else "starting" if pod["spec"].get("nodeName") else "no node yet"
         lines.append(f"  {pod['metadata']['name']}: {what}")
     lines += [
-        f"  {broker.metadata.name}: {broker.status.state}. {broker.status.message or ''}".rstrip()
+        f"  {broker['metadata']['name']}: {said['state']}. {said.get('message') or ''}".rstrip()
         for broker in view.brokers
-        if broker.status and broker.status.state
+        if (said := status_of(broker)).get("state")
     ]
-    return lines + [f"  waits: {entry.message}" for entry in (status.waiting if status else ())]
+    return lines + [f"  waits: {entry['message']}" for entry in status.get("waiting") or ()]
 
 
-def list_of(clusters: Sequence[KafkaCluster], *, wide: bool = False) -> RenderableType:
+def status_of(obj: Json) -> Json:
+    """The status of an object; empty if it has none."""
+    return obj.get("status") or {}
+
+
+def list_of(clusters: Sequence[Json], *, wide: bool = False) -> RenderableType:
     """One line per cluster; ``wide`` adds columns."""
     more = ("Controllers", "Bootstrap") if wide else ()
     table = _table("Cluster", "Kafka", "Brokers", "Disks", "Racks", *more, "Phase")
     for cluster in clusters:
-        status = cluster.status
+        status = status_of(cluster)
         table.add_row(
-            cluster.metadata.name,
-            (status and status.version) or cluster.spec.version,
-            f"{status.brokers.ready}/{status.brokers.total}" if status and status.brokers else "",
-            f"{status.disks.healthy}/{status.disks.total}" if status and status.disks else "",
-            str(len(status.racks)) if status else "",
-            *((_controllers_ready(cluster), (status and status.bootstrap) or "") if wide else ()),
-            (status and status.phase) or "not yet observed by the operator",
+            cluster["metadata"]["name"],
+            status.get("version") or cluster["spec"]["version"],
+            _count(status.get("brokers"), "ready"),
+            _count(status.get("disks"), "healthy"),
+            str(len(status.get("racks") or ())) if status else "",
+            *((_count(status.get("controllers"), "ready"), status.get("bootstrap") or "") if wide else ()),
+            status.get("phase") or "not yet observed by the operator",
         )
     return table
 
 
-def _controllers_ready(cluster: KafkaCluster) -> str:
-    found = cluster.status.controllers if cluster.status else None
-    return f"{found.ready}/{found.total}" if found else ""
+def _count(found: Json | None, part: str) -> str:
+    return f"{found.get(part, 0)}/{found.get('total', 0)}" if found else ""
 
 
-def brokers_table(brokers: Sequence[KafkaBroker]) -> Table:
+def brokers_table(brokers: Sequence[Json]) -> Table:
     """One row per disk; the broker's own columns are filled in its first row only."""
     table = _table("Broker", "Rack", "Node", "Disk", "Used", "Volume", "Log dir, volume path")
     for broker in brokers:
@@ -114,68 +115,68 @@ def age(since: str | None, now: datetime) -> str:
     return f"{seconds} s"
 
 
-def _title(cluster: KafkaCluster) -> Text:
-    status = cluster.status
+def _title(cluster: Json) -> Text:
+    status = status_of(cluster)
     text = Text()
-    text.append(cluster.metadata.name, style="bold")
-    text.append(f"  Kafka {(status and status.version) or cluster.spec.version}")
-    if status and status.bootstrap:
-        text.append(f"  {status.bootstrap}", style="dim")
-    text.append("\n" + ((status and status.phase) or "The operator has not observed this cluster yet."))
+    text.append(cluster["metadata"]["name"], style="bold")
+    text.append(f"  Kafka {status.get('version') or cluster['spec']['version']}")
+    if status.get("bootstrap"):
+        text.append(f"  {status['bootstrap']}", style="dim")
+    text.append("\n" + (status.get("phase") or "The operator has not observed this cluster yet."))
     return text
 
 
-def _broker_cells(broker: KafkaBroker) -> tuple[Text, str, str]:
-    state = (broker.status and broker.status.state) or "Pending"
+def _broker_cells(broker: Json) -> tuple[Text, str, str]:
+    state, spec = status_of(broker).get("state") or "Pending", broker["spec"]
     return (
-        Text(f"{broker.spec.id} ").append(state, style=_style(state)),
-        broker.spec.rack or "-",
-        broker.spec.node or "-",
+        Text(f"{spec['id']} ").append(state, style=_style(state)),
+        spec.get("rack") or "-",
+        spec.get("node") or "-",
     )
 
 
-def _disks(broker: KafkaBroker) -> list[BrokerDiskStatus]:
+def _disks(broker: Json) -> list[Json]:
     """The broker's disks, including those whose status is not known yet."""
-    seen = {disk.name: disk for disk in (broker.status.disks if broker.status else ())}
-    return [seen.get(each.name) or BrokerDiskStatus(name=each.name, pv=each.pv) for each in broker.spec.disks]
+    seen = {disk["name"]: disk for disk in status_of(broker).get("disks") or ()}
+    return [seen.get(each["name"]) or each for each in broker["spec"].get("disks") or ()]
 
 
-def _disk_cells(disk: BrokerDiskStatus) -> tuple[Text, Text, str, Text]:
-    state = disk.state or "Unknown"
-    where = "\n".join(part for part in (disk.pv or "none yet", disk.device) if part)
-    place = Text(disk.log_dir or names.log_dir(disk.name))
-    if disk.path:
-        place.append(f"\non {disk.node}: {disk.path}" if disk.node else f"\n{disk.path}", style="dim")
-    return Text(f"{disk.name}\n").append(state, style=_style(state)), _used(disk), where, place
+def _disk_cells(disk: Json) -> tuple[Text, Text, str, Text]:
+    state, path = disk.get("state") or "Unknown", disk.get("path")
+    where = "\n".join(part for part in (disk.get("pv") or "none yet", disk.get("device")) if part)
+    place = Text(disk.get("logDir") or names.log_dir(disk["name"]))
+    if path:
+        place.append(f"\non {disk['node']}: {path}" if disk.get("node") else f"\n{path}", style="dim")
+    return Text(f"{disk['name']}\n").append(state, style=_style(state)), _used(disk), where, place
 
 
-def _used(disk: BrokerDiskStatus) -> Text:
-    if disk.capacity_bytes is None or disk.used_bytes is None:
+def _used(disk: Json) -> Text:
+    capacity, used, usage = disk.get("capacityBytes"), disk.get("usedBytes"), disk.get("usage")
+    if capacity is None or used is None:
         return Text("-")
-    share = 100 * disk.used_bytes / disk.capacity_bytes if disk.capacity_bytes else 0
-    text = Text(f"{share:.0f} % of {size(disk.capacity_bytes)}")
-    text.append(f"\n{disk.replicas} replicas" if disk.replicas else "")
-    if disk.usage and disk.usage.level != _NORMAL:
-        text.append("\n").append(disk.usage.level, style="yellow")
+    text = Text(f"{100 * used / capacity if capacity else 0:.0f} % of {size(capacity)}")
+    text.append(f"\n{disk['replicas']} replicas" if disk.get("replicas") else "")
+    if usage and usage["level"] != _NORMAL:
+        text.append("\n").append(usage["level"], style="yellow")
     return text
 
 
-def _remarkable(disk: BrokerDiskStatus) -> bool:
-    return bool(disk.message) and disk.message != MEANINGS[DiskState.ACTIVE]
+def _remarkable(disk: Json) -> bool:
+    return bool(disk.get("message")) and disk["message"] != _IN_USE
 
 
-def _trouble(broker: KafkaBroker, disk: BrokerDiskStatus) -> Text:
+def _trouble(broker: Json, disk: Json) -> Text:
     """State of a disk that is not plainly in use, and why."""
-    state = disk.state or "Unknown"
-    text = Text(f"Broker {broker.spec.id} {disk.name} ").append(state, style=_style(state))
-    return text.append(f": {disk.message}")
+    state = disk.get("state") or "Unknown"
+    text = Text(f"Broker {broker['spec']['id']} {disk['name']} ").append(state, style=_style(state))
+    return text.append(f": {disk['message']}")
 
 
-def _usage(broker: KafkaBroker, disk: BrokerDiskStatus, usage: DiskUsageStatus, now: datetime) -> Text:
+def _usage(broker: Json, disk: Json, usage: Json, now: datetime) -> Text:
     """Usage level of a disk, and what Spindle does about it."""
-    text = Text(f"Broker {broker.spec.id} {disk.name} ").append(usage.level, style="yellow")
-    since = age(usage.since, now)
-    return text.append(f": {usage.message or usage.reason or ''}" + (f" (for {since})" if since else ""))
+    text = Text(f"Broker {broker['spec']['id']} {disk['name']} ").append(usage["level"], style="yellow")
+    said, since = usage.get("message") or usage.get("reason") or "", age(usage.get("since"), now)
+    return text.append(f": {said}" + (f" (for {since})" if since else ""))
 
 
 def _controllers(pods: Sequence[Json], parts: Mapping[str, Sequence[str]]) -> Text:
@@ -192,17 +193,17 @@ def _controllers(pods: Sequence[Json], parts: Mapping[str, Sequence[str]]) -> Te
     return text
 
 
-def _parts(cluster: KafkaCluster) -> dict[str, tuple[str, ...]]:
+def _parts(cluster: Json) -> dict[str, tuple[str, ...]]:
     """Notable facts about each controller's role in the quorum, by pod name."""
-    quorum = cluster.status.quorum if cluster.status else None
-    if quorum is None:
-        return {}
+    quorum = status_of(cluster).get("quorum") or {}
     parts: dict[str, tuple[str, ...]] = {}
-    for member in (*quorum.observers, *quorum.voters):
-        lag = () if member.caught_up or member.lag is None else (f"{member.lag} records behind",)
-        voter = member in quorum.voters
-        role = ("active",) if voter and member.id == quorum.leader else () if voter else ("not a voter",)
-        parts[names.controller_pod(cluster.metadata.name, member.id)] = (*role, *lag)
+    for role in ("observers", "voters"):
+        for member in quorum.get(role) or ():
+            caught_up, lag = member.get("caughtUp"), member.get("lag")
+            behind = () if caught_up or lag is None else (f"{lag} records behind",)
+            active = ("active",) if member["id"] == quorum.get("leader") else ()
+            said = active if role == "voters" else ("not a voter",)
+            parts[names.controller_pod(cluster["metadata"]["name"], member["id"])] = (*said, *behind)
     return parts
 
 
@@ -211,27 +212,30 @@ def _pod_ready(pod: Json) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def notable(cluster: KafkaCluster) -> list[Condition]:
+def notable(cluster: Json) -> list[Json]:
     """Conditions that do not have their healthy value."""
-    conditions = cluster.status.conditions if cluster.status else []
-    return [
-        each for each in conditions if each.status != ("False" if each.type in _GOOD_WHEN_FALSE else "True")
-    ]
+    conditions = status_of(cluster).get("conditions") or ()
+    return [each for each in conditions if is_notable(each["type"], each["status"])]
 
 
-def _condition(condition: Condition) -> Text:
-    style = "yellow" if condition.type == "Reconciling" else "red"
-    text = Text(f"{condition.type}={condition.status}", style=style)
-    return text.append(f" {condition.reason}: {condition.message}", style="default")
+def is_notable(kind: str, status: str) -> bool:
+    """Whether a condition of this type does not have its healthy value."""
+    return status != ("False" if kind in _GOOD_WHEN_FALSE else "True")
 
 
-def _waiting(entry: WaitingEntry, now: datetime) -> Text:
+def _condition(condition: Json) -> Text:
+    style = "yellow" if condition["type"] == "Reconciling" else "red"
+    text = Text(f"{condition['type']}={condition['status']}", style=style)
+    return text.append(f" {condition['reason']}: {condition['message']}", style="default")
+
+
+def _waiting(entry: Json, now: datetime) -> Text:
     text = Text("Waiting: ", style="yellow")
-    what = f"{entry.action} {entry.object}".strip()
-    since = age(entry.since, now)
-    text.append(f"{what}: {entry.message}" + (f" (for {since})" if since else ""), style="default")
-    if entry.unblocked_by:
-        text.append(f"\n         to resolve: {entry.unblocked_by}", style="default")
+    what = f"{entry['action']} {entry.get('object') or ''}".strip()
+    since = age(entry.get("since"), now)
+    text.append(f"{what}: {entry['message']}" + (f" (for {since})" if since else ""), style="default")
+    if entry.get("unblockedBy"):
+        text.append(f"\n         to resolve: {entry['unblockedBy']}", style="default")
     return text
 
 

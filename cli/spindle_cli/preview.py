@@ -9,7 +9,7 @@ from rich.table import Table
 from spindle.api.cluster import KafkaCluster
 from spindle.config.preview import PreviewChange
 from spindle.model.spec_findings import RejectedSettings
-from spindle_cli.kafka_client import ClientError
+from spindle_cli.errors import ClientError
 
 
 def read(path: Path) -> KafkaCluster:

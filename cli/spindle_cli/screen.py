@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import typer
-from pydantic import BaseModel
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
@@ -42,9 +41,9 @@ def on_one_line(value: T) -> T:
     changed: Any = value
     if isinstance(value, str):
         changed = printable(value)
-    elif isinstance(value, BaseModel):
-        fields = {name: on_one_line(getattr(value, name)) for name in type(value).model_fields}
-        changed = value.model_copy(update=fields)
+    elif hasattr(type(value), "model_fields"):  # a model of pydantic, which is imported only where models are
+        fields = {name: on_one_line(getattr(value, name)) for name in type(changed).model_fields}
+        changed = changed.model_copy(update=fields)
     elif isinstance(value, dict):
         changed = {on_one_line(key): on_one_line(each) for key, each in value.items()}
     elif isinstance(value, list | tuple):

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import Annotated, Final
 
 import typer
-import yaml
 
 from spindle.model.racks import PlacementError
 from spindle_cli.copied import remember
-from spindle_cli.kafka_client import ClientError
+from spindle_cli.errors import ClientError
 from spindle_cli.kube import KubeError, no_object
+from spindle_cli.libraries import yaml
 from spindle_cli.screen import SafeConsole, say
 
 # Without markup and emoji: else `[link=…]` in a message would become a link, and `:bomb:` an emoji.

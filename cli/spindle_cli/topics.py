@@ -6,7 +6,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from spindle_cli.kafka_client import Access, Client, ClientError, TopicView, connect
+from spindle_cli.errors import ClientError
+from spindle_cli.kafka_client import Access, Client, TopicView, connect
 from spindle_cli.messages import Count, send_and_read
 
 _PARTITIONS: Final = 12

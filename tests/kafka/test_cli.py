@@ -9,7 +9,8 @@ from rich.console import Console
 from spindle.api import names
 from spindle.model.racks import PlacementError
 from spindle_cli import topics
-from spindle_cli.kafka_client import Access, ClientError, connect
+from spindle_cli.errors import ClientError
+from spindle_cli.kafka_client import Access, connect
 from spindle_cli.messages import send_and_read
 from tests.kafka.cluster import Cluster
 

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from spindle.api import names
 from spindle_cli import disk_bars, kafka_client
-from spindle_cli.kafka_client import Access, ClientError, DirView
+from spindle_cli.errors import ClientError
+from spindle_cli.kafka_client import Access, DirView
 from spindle_cli.output import Output
 
 GIB = 1 << 30

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spindle_cli import main
+from spindle_cli.copied import Typed
 from spindle_cli.kube import Kube
 from tests.unit import cli_samples as samples
 
@@ -30,8 +31,8 @@ users:
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     path = tmp_path / "config"
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
-    monkeypatch.setattr(Kube, "chosen_context", None)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    monkeypatch.setattr(Typed, "context", None)
     return path
 
 
@@ -113,10 +114,21 @@ def test_an_object_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(Kube, "_list", lambda kube, plural: [newer])
     monkeypatch.setattr(Kube, "raw", lambda kube, kind, name: newer)
 
-    for line in (["status"], ["rollout", "restart"], ["pause", "demo"]):
+    for line in (["rollout", "restart"], ["pause", "demo"]):
         said = one_sentence(*line)
         assert "KafkaCluster demo has a form that this version of the command does not know" in said
         assert "spec.controllers" in said
+
+
+def test_a_status_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch, config: Path) -> None:
+    config.write_text(_KUBECONFIG.replace("PORT", "1"))
+    newer = samples.ready()
+    monkeypatch.setattr(Kube, "_list", lambda kube, plural: [newer] if plural == "kafkaclusters" else [])
+    monkeypatch.setattr(Kube, "raw", lambda kube, kind, name: newer)
+    monkeypatch.setattr(Kube, "pods", lambda kube, selector: [])
+    newer["status"]["conditions"] = ["all"]
+    for line in (["status"], ["wait", "demo"]):
+        assert "KafkaCluster demo, or one of its objects, has a form" in one_sentence(*line)
 
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from spindle_cli import kafka_client, messages, topics
-from spindle_cli.kafka_client import Access, ClientError, PartitionView, TopicView
+from spindle_cli.errors import ClientError
+from spindle_cli.kafka_client import Access, PartitionView, TopicView
 from spindle_cli.messages import Count
 
 ZONES = {0: "a", 1: "b", 2: "c", 3: "a"}

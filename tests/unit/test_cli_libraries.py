@@ -3,8 +3,17 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+SLOW = {"aiohttp", "kafka", "kubernetes", "pydantic", "urllib3"}
+_KUBECONFIG = """
+current-context: one
+contexts: [{name: one, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+"""
 
 _SHOW = """
 import contextlib, io, json, sys
@@ -41,6 +50,15 @@ def loaded_by(*arguments: str, **environment: str) -> set[str]:
 )
 def test_commands_that_connect_to_nothing_load_no_client(arguments: tuple[str, ...]) -> None:
     assert not loaded_by(*arguments) & {"aiohttp", "kafka", "kubernetes", "urllib3"}
+
+
+def test_help_and_status_load_nothing_that_is_slow_to_import(tmp_path: Path) -> None:
+    assert not loaded_by("--help") & {*SLOW, "rich", "spindle", "yaml"}
+    config = tmp_path / "config"
+    config.write_text(_KUBECONFIG)
+    found = loaded_by("status", "-n", "x", "-o", "wide", KUBECONFIG=str(config))
+    assert not found & SLOW
+    assert "rich" in found
 
 
 def test_a_command_for_kubernetes_loads_no_client_of_kafka() -> None:

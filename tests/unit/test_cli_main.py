@@ -7,10 +7,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
-from spindle_cli import helper_pod, main, terminal, topics
-from spindle_cli.kafka_client import ENV_BOOTSTRAP, ENV_CREDENTIALS, ClientError
+from spindle_cli import helper_pod, main, status_commands, terminal, topics
+from spindle_cli.errors import ClientError
+from spindle_cli.kafka_client import ENV_BOOTSTRAP, ENV_CREDENTIALS
 from spindle_cli.kube import ClusterView, Kube, KubeError
 from tests.unit import cli_samples as samples
 
@@ -24,6 +24,9 @@ class FakeKube:
         self.raw = list(clusters)
         self.namespace = "default"
 
+    def raw_clusters(self) -> list[dict[str, Any]]:
+        return self.raw
+
     def clusters(self) -> list[KafkaCluster]:
         return [KafkaCluster.parse(each) for each in self.raw]
 
@@ -31,8 +34,8 @@ class FakeKube:
         return KafkaCluster.parse(self.raw.pop(0) if len(self.raw) > 1 else self.raw[0])
 
     def view(self, name: str) -> ClusterView:
-        broker = KafkaBroker.parse(samples.broker(0))
-        return ClusterView(self.cluster(name), (broker,), (samples.pod("demo-controller-0"),))
+        cluster = self.raw.pop(0) if len(self.raw) > 1 else self.raw[0]
+        return ClusterView(cluster, (samples.broker(0),), (samples.pod("demo-controller-0"),))
 
     one_cluster = Kube.one_cluster
 
@@ -40,7 +43,7 @@ class FakeKube:
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeKube]:
     monkeypatch.delenv(ENV_CREDENTIALS, raising=False)
-    monkeypatch.setattr(main, "_POLL_S", 0.0)
+    monkeypatch.setattr(status_commands, "_POLL_S", 0.0)
     monkeypatch.setattr(terminal.console, "_width", 100)
 
     def connect(*clusters: dict[str, Any]) -> FakeKube:

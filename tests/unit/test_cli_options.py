@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from spindle_cli import main, terminal
+from spindle_cli import main, status_commands, terminal
+from spindle_cli.copied import Typed
 from spindle_cli.kube import Kube
 from spindle_cli.options import context_first
 from spindle_cli.screen import SafeConsole
@@ -60,15 +61,15 @@ def test_the_context_decides_where_a_command_goes(
 ) -> None:
     config = tmp_path / "config"
     config.write_text(_KUBECONFIG)
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(config))
-    monkeypatch.setattr(Kube, "chosen_context", None)
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    monkeypatch.setattr(Typed, "context", None)
     reached: list[str] = []
 
-    def clusters(kube: Kube) -> list[Any]:
+    def raw_clusters(kube: Kube) -> list[Any]:
         reached.append(kube.namespace)
         return []
 
-    monkeypatch.setattr(Kube, "clusters", clusters)
+    monkeypatch.setattr(Kube, "raw_clusters", raw_clusters)
 
     line = [*arguments, *([] if "status" in arguments else ["status"])]
     done = RUNNER.invoke(main.app, line)
@@ -82,8 +83,8 @@ def test_a_context_that_is_not_there_is_refused_with_those_that_are(
 ) -> None:
     config = tmp_path / "config"
     config.write_text(_KUBECONFIG)
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(config))
-    monkeypatch.setattr(Kube, "chosen_context", None)
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    monkeypatch.setattr(Typed, "context", None)
 
     done = RUNNER.invoke(main.app, ["--context", "three", "status"])
 
@@ -105,7 +106,7 @@ def test_no_color_switches_colours_off(monkeypatch: pytest.MonkeyPatch) -> None:
         console = SafeConsole(
             force_terminal=True, color_system="standard", markup=False, emoji=False, width=200
         )
-        monkeypatch.setattr(main, "console", console)
+        monkeypatch.setattr(status_commands, "console", console)
         shown[value] = RUNNER.invoke(main.app, ["status"]).stdout
 
     assert "\x1b[32m" in shown[""]

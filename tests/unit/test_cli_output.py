@@ -7,7 +7,7 @@ import pytest
 
 from spindle_cli import helper_pod, rebalance_report
 from spindle_cli.copied import Typed
-from spindle_cli.kube import Kube, KubeError
+from spindle_cli.kube import KubeError
 
 COMMAND = [sys.executable, "-m", "spindle_cli.main", "explain", "CrashLooping"]
 
@@ -42,7 +42,7 @@ class NothingThere:
 @pytest.mark.parametrize("call", [rebalance_report.fetch, helper_pod.image_of])
 def test_commands_to_copy_act_in_the_same_place(call: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Typed, "namespace", "team-a")
-    monkeypatch.setattr(Kube, "chosen_context", "far")
+    monkeypatch.setattr(Typed, "context", "far")
     assert callable(call)
     with pytest.raises(KubeError, match="demo -n team-a --context far"):
         call(NothingThere(), "demo")

@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from spindle.api.broker import KafkaBroker
-from spindle.api.cluster import KafkaCluster
+from spindle.api.enums import DiskState
+from spindle.api.thresholds import UsageLevel
+from spindle.disks.lifecycle import MEANINGS
 from spindle_cli import overview
 from spindle_cli.kube import ClusterView
 from tests.unit import cli_samples as samples
@@ -17,9 +18,7 @@ WIDTH = 100
 def drawn(
     cluster: dict[str, Any], *brokers: dict[str, Any], controllers: tuple[dict[str, Any], ...] = ()
 ) -> str:
-    view = ClusterView(
-        KafkaCluster.parse(cluster), tuple(KafkaBroker.parse(each) for each in brokers), controllers
-    )
+    view = ClusterView(cluster, brokers, controllers)
     console = Console(width=WIDTH, record=True, highlight=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
     console.print(overview.overview(view, NOW))
     return console.export_text()
@@ -185,8 +184,8 @@ def test_progress_has_a_line_for_everything_that_can_change() -> None:
         "message": "No node has room.",
     }
     view = ClusterView(
-        KafkaCluster.parse(samples.cluster(phase="Starting.", waiting=[waiting])),
-        (KafkaBroker.parse(samples.broker(0, state="Starting")),),
+        samples.cluster(phase="Starting.", waiting=[waiting]),
+        (samples.broker(0, state="Starting"),),
         (samples.pod("demo-controller-0"), samples.pod("demo-controller-1", ready=False, node=None)),
     )
 
@@ -201,11 +200,7 @@ def test_progress_has_a_line_for_everything_that_can_change() -> None:
 
 def test_many_clusters_have_a_line_each() -> None:
     console = Console(width=WIDTH, record=True, highlight=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(
-        overview.list_of(
-            [KafkaCluster.parse(samples.ready("one")), KafkaCluster.parse(samples.cluster("two"))]
-        )
-    )
+    console.print(overview.list_of([samples.ready("one"), samples.cluster("two")]))
     text = console.export_text()
 
     assert "one" in text
@@ -244,3 +239,8 @@ def test_sizes_are_short(count: int, text: str) -> None:
 )
 def test_ages_have_one_unit(since: str | None, text: str) -> None:
     assert overview.age(since, NOW) == text
+
+
+def test_the_words_that_the_overview_leaves_out_are_those_of_the_operator() -> None:
+    assert MEANINGS[DiskState.ACTIVE] == overview._IN_USE
+    assert UsageLevel.NORMAL.label == overview._NORMAL

@@ -17,6 +17,7 @@ from spindle.evacuation.deadlock import word_for
 from spindle.model.waiting import TEXT_LEFT_OUT
 from spindle_cli import main
 from spindle_cli.consent import consent
+from spindle_cli.copied import Typed
 from spindle_cli.field_requests import FieldRequest, owners, strangers, withdraw_entry, write
 from spindle_cli.kube import ConflictError, Kube, KubeError, NotFoundError
 from spindle_cli.options import context_first
@@ -44,8 +45,8 @@ class FakeKube:
         self.steps: list[Any] = []
         self.conflict: tuple[str, ...] = ()
 
-    def clusters(self) -> list[KafkaCluster]:
-        return [KafkaCluster.parse(self.raw_cluster)]
+    def raw_clusters(self) -> list[dict[str, Any]]:
+        return [self.raw_cluster]
 
     def cluster(self, name: str) -> KafkaCluster:
         return KafkaCluster.parse(self.raw_cluster)
@@ -75,7 +76,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeKube]:
     def connect(cluster: dict[str, Any] | None = None, **spec: Any) -> FakeKube:
         kube = FakeKube(cluster or samples.ready(), **spec)
         monkeypatch.setattr(Kube, "connect", lambda namespace=None: kube)
-        monkeypatch.setattr(Kube, "chosen_context", None)
+        monkeypatch.setattr(Typed, "context", None)
         return kube
 
     return connect

@@ -20,8 +20,9 @@ from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.api.printable import REPLACEMENT, printable, printables
 from spindle.api.rebalance import KafkaRebalance
-from spindle_cli import disk_bars, following, helper_pod, main, screen, terminal, topics
-from spindle_cli.kafka_client import ENV_CREDENTIALS, ClientError, DirView, PartitionView, TopicView
+from spindle_cli import disk_bars, following, helper_pod, main, screen, status_commands, terminal, topics
+from spindle_cli.errors import ClientError
+from spindle_cli.kafka_client import ENV_CREDENTIALS, DirView, PartitionView, TopicView
 from spindle_cli.kube import ClusterView, Kube, KubeError
 from tests.unit import cli_samples as samples
 from tests.unit.proposal_samples import D0, D1, move, rebalance
@@ -127,8 +128,8 @@ class FakeKube:
     def __init__(self, nasty: str, more: int = 0) -> None:
         self.nasty, self.more = nasty, more
 
-    def clusters(self) -> list[KafkaCluster]:
-        return [self.cluster("demo")] * (1 + self.more)
+    def raw_clusters(self) -> list[Any]:
+        return [self.cluster("demo").to_dict()] * (1 + self.more)
 
     def cluster(self, name: str) -> KafkaCluster:
         conditions = [samples.condition("Ready", "True"), samples.condition("DataAtRisk", "True")]
@@ -145,7 +146,7 @@ class FakeKube:
 
     def view(self, name: str) -> ClusterView:
         pod = spoiled(samples.pod("demo-controller-0"), self.nasty)
-        return ClusterView(self.cluster(name), (self.broker(""),), (pod,))
+        return ClusterView(self.cluster(name).to_dict(), (self.broker("").to_dict(),), (pod,))
 
     def broker(self, name: str) -> KafkaBroker:
         disks = [samples.disk(0, "disk0", message="slow"), samples.disk(0, "disk1", state="Failed")]
@@ -180,7 +181,7 @@ class FakeKube:
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.delenv(ENV_CREDENTIALS, raising=False)
-    monkeypatch.setattr(main, "_POLL_S", 0.0)
+    monkeypatch.setattr(status_commands, "_POLL_S", 0.0)
     monkeypatch.setattr(terminal.console, "_width", 400)
 
     def connect(kube: Any) -> None:

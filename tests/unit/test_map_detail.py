@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from spindle.api.broker import KafkaBroker
+from spindle_cli.copied import Typed
 from spindle_cli.disk_map import detail
-from spindle_cli.kube import Kube
 from tests import map_samples
 from tests.unit import cli_samples
 
@@ -82,7 +82,7 @@ def test_maintenance_is_a_command_per_disk(state: str, wanted: list[str]) -> Non
 
 
 def test_commands_reach_the_same_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kube, "chosen_context", "far away")
+    monkeypatch.setattr(Typed, "context", "far away")
 
     found = [each for each in commands(broker(state="Active")) if not each.startswith("lsblk")]
 

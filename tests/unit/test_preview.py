@@ -8,7 +8,7 @@ import pytest
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.policy import RACK_AWARE
 from spindle.config.preview import EMPTIED, FILLED, LIVE, NEXT_START, ROLL, RUNNING, STAYS, preview
-from spindle_cli.kafka_client import ClientError
+from spindle_cli.errors import ClientError
 from spindle_cli.preview import read, table
 from tests.model.world import quickstart
 

@@ -13,7 +13,7 @@ from spindle.api.rebalance import KafkaRebalance
 from spindle.model.times import stamp
 from spindle.moves.journal import Journal, Move
 from spindle_cli.copied import in_namespace
-from spindle_cli.overview import notable
+from spindle_cli.overview import is_notable
 from spindle_cli.proposals import is_over, phase_of
 
 Json = dict[str, Any]
@@ -43,7 +43,8 @@ def cluster_head(cluster: KafkaCluster) -> Json:
         "paused": bool(cluster.spec.paused),
         "conditions": [
             {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
-            for each in notable(cluster)
+            for each in (cluster.status.conditions if cluster.status else ())
+            if is_notable(each.type, each.status)
         ],
         "waiting": [
             {

@@ -7,7 +7,6 @@ FRONT: Final = (
     "classify",
     "findings",
     "judge",
-    "lifecycle",
     "log_end",
     "peers",
     "signals",

@@ -1,0 +1,37 @@
+"""The command ``spindle preview``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spindle.config.metrics_check import refused_metrics
+from spindle.config.preview import preview as what_changes
+from spindle.config.racks_check import refused_racks
+from spindle.config.spec_allowed import owned_settings
+from spindle.config.spec_settings import refused_settings
+from spindle_cli import preview as changes
+from spindle_cli.kube import Kube
+from spindle_cli.screen import say
+from spindle_cli.terminal import Namespace, console, sentences
+
+
+def preview(
+    file: Annotated[Path, typer.Argument(help="File with the changed KafkaCluster.")],
+    namespace: Namespace = None,
+) -> None:
+    """Show the effects of a changed KafkaCluster: settings that Kafka rejects, changes without a restart, changes by a rolling restart."""
+    with sentences():
+        wanted = changes.read(file)
+        refused = (
+            *owned_settings(wanted.spec),
+            *refused_settings(wanted.spec, wanted.spec.version),
+            *refused_metrics(wanted.spec),
+            *refused_racks(wanted.spec),
+        )
+        if refused:  # found without the cluster, too
+            say(changes.refusals(refused))
+            raise typer.Exit(1)
+        kube = Kube.connect(wanted.metadata.namespace or namespace)
+        running = kube.cluster(kube.one_cluster(wanted.metadata.name))
+        console.print(changes.table(what_changes(running.spec, wanted.spec)))

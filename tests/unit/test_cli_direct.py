@@ -1,0 +1,144 @@
+"""Which kubeconfigs are read without the Kubernetes client, and what is asked then."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spindle_cli import direct
+from spindle_cli.kube import Kube, KubeError, NotFoundError
+
+PLAIN: dict[str, Any] = {
+    "current-context": "one",
+    "contexts": [
+        {"name": "one", "context": {"cluster": "c", "user": "u", "namespace": "first"}},
+        {"name": "two", "context": {"cluster": "c", "user": "u"}},
+    ],
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1/prefix"}}],
+    "users": [{"name": "u", "user": {"token": "secret"}}],
+}
+
+
+def configured(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, cluster: dict[str, Any], user: dict[str, Any]
+) -> None:
+    made = json.loads(json.dumps(PLAIN))
+    made["clusters"][0]["cluster"] |= cluster
+    made["users"][0]["user"] = user
+    (folder / "config").write_text(yaml.safe_dump(made))
+    monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+def test_a_plain_kubeconfig_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    configured(monkeypatch, tmp_path, {"extensions": [{"name": "x"}]}, {"token": "secret"})
+
+    found = direct.direct(None)
+    assert found is not None
+    assert (found.server, found.namespace) == ("http://127.0.0.1:1/prefix", "first")
+    assert found.headers["Authorization"] == "Bearer secret"
+    other = direct.direct("two")
+    assert other is not None
+    assert (other.context, other.namespace) == ("two", None)
+    assert direct.direct("three") is None
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user"),
+    [
+        pytest.param({}, {"exec": {"command": "aws"}}, id="exec"),
+        pytest.param({}, {"auth-provider": {"name": "oidc"}}, id="oidc"),
+        pytest.param({}, {"username": "a", "password": "b"}, id="password"),
+        pytest.param({}, {"token": "t", "as": "somebody"}, id="impersonation"),
+        pytest.param({"proxy-url": "http://proxy"}, {}, id="proxy"),
+        pytest.param({"tls-server-name": "other"}, {}, id="other server name"),
+        pytest.param({"server": "127.0.0.1:6443"}, {}, id="no scheme"),
+        pytest.param({"server": "https://x", "certificate-authority": "gone"}, {}, id="no such file"),
+        pytest.param({"server": "https://x", "certificate-authority-data": "eA=="}, {}, id="no certificate"),
+    ],
+)
+def test_any_other_is_left_to_the_client(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any]
+) -> None:
+    configured(monkeypatch, tmp_path, cluster, user)
+    assert direct.direct(None) is None
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "http_proxy"])
+def test_a_proxy_is_left_to_the_client(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    configured(monkeypatch, tmp_path, {}, {})
+    monkeypatch.setenv(variable, "http://proxy:3128")
+    assert direct.direct(None) is None
+
+
+def test_several_kubeconfigs_are_left_to_the_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    configured(monkeypatch, tmp_path, {}, {})
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'config'}:{tmp_path / 'config'}")
+    assert direct.direct(None) is None
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[HTTPServer, list[tuple[str, str]]]]:
+    """A server that refuses everything, and what it was asked, with which credentials."""
+    seen: list[tuple[str, str]] = []
+
+    class Api(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            seen.append((self.path, self.headers["Authorization"]))
+            status = 404 if "/nothing" in self.path else 403
+            body = json.dumps({"message": f"refused {len(seen)}"}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Api)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server, seen
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_refusal_is_told_as_the_client_tells_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: tuple[HTTPServer, list[tuple[str, str]]]
+) -> None:
+    server, seen = asked
+    configured(
+        monkeypatch, tmp_path, {"server": f"http://127.0.0.1:{server.server_port}/p"}, {"token": "secret"}
+    )
+    kube = Kube.connect("ns/x")
+
+    with pytest.raises(KubeError, match="KafkaCluster demo: refused 1"):
+        kube.raw("KafkaCluster", "demo")
+    with pytest.raises(NotFoundError, match="there is no KafkaBroker nothing in namespace ns/x"):
+        kube.raw("KafkaBroker", "nothing")
+    with pytest.raises(KubeError, match="pods: refused 3"):
+        kube.pods("a=b,c=d")
+
+    place = "/p/apis/spindle.dev/v1alpha1/namespaces/ns%2Fx"
+    assert [path for path, _ in seen] == [
+        f"{place}/kafkaclusters/demo",
+        f"{place}/kafkabrokers/nothing",
+        "/p/api/v1/namespaces/ns%2Fx/pods?labelSelector=a%3Db%2Cc%3Dd",
+    ]
+    assert {token for _, token in seen} == {"Bearer secret"}
+
+
+def test_a_server_that_is_away_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    configured(monkeypatch, tmp_path, {}, {})
+    with pytest.raises(KubeError, match="Kubernetes does not answer: "):
+        Kube.connect().raw_clusters()
