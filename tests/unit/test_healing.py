@@ -517,6 +517,17 @@ class TestAcceptance:
         assert found.elect == {key}
         assert not found.reorder
 
+    def test_of_several_survivors_the_one_with_the_most_data_leads(self) -> None:
+        """They left the ISR one after the other: the last one to leave has what was acknowledged in between."""
+        longer = LogDir("a", 0, 10_000, 9_000, False, {(T, 0): 200})
+        brokers = [broker(0, log_dir("b", error=56)), broker(1, log_dir("a", 0)), broker(2, longer)]
+        loss = Loss(0, "disk1", "D", frozenset({(T, 0)}))
+        given = {"D": Accepted(loss.text, loss.partitions)}
+        found = resolve_losses(ReplicaIndex(view(brokers, part(0, (0, 1, 2), ()))), [loss], given)
+        assert (found.elect, found.reorder) == (frozenset(), {(T, 0): (2, 0, 1)})
+        found = resolve_losses(ReplicaIndex(view(brokers, part(0, (2, 0, 1), ()))), [loss], given)
+        assert (found.elect, found.reorder) == (frozenset({(T, 0)}), {})
+
     def test_a_replica_that_is_being_made_is_not_waited_for_where_another_survived(self) -> None:
         brokers = [broker(0, log_dir("b", error=56)), broker(1, asked=False), broker(2, log_dir("a", 0))]
         loss = Loss(0, "disk1", "D", frozenset({(T, 0)}))

@@ -153,11 +153,13 @@ def resolve_losses(
         survivors = [b for b in others if b not in partition.adding] or others
         if any(not replica_index.holds(b, key) for b in survivors):
             waiting.setdefault(loss.directory_id, (loss, set()))[1].add(key)
-        elif survivors and others[0] not in survivors:
-            made = [b for b in partition.replicas if b in partition.adding]
-            reorder[key] = (*(b for b in partition.replicas if b not in made), *made)
         elif survivors:
-            elect.add(key)
+            best = max(survivors, key=lambda b: replica_index.size_on(b, key))  # the first of equal ones
+            if others[0] == best:
+                elect.add(key)
+            else:
+                made = [b for b in partition.replicas if b in partition.adding]
+                reorder[key] = (best, *(b for b in partition.replicas if b not in (best, *made)), *made)
         else:
             empty.add((broker, key))
     refusals += [(loss, _survivors_away(replica_index, loss, keys)) for loss, keys in waiting.values()]

@@ -104,8 +104,8 @@ def _survivors_first(reorder: Mapping[Key, tuple[int, ...]]) -> list[Reassign]:
         Reassign(
             assignments=tuple((*key, replicas) for key, replicas in sorted(reorder.items())),
             reason="SurvivorPreferred",
-            message=f"Moved the surviving replica of {counted(len(named), 'partition')} to the front of the assignment, before the replica "
-            f"that is being added, because Kafka elects the first eligible replica: {some(named)}.",
+            message=f"Moved the surviving replica with the most data of {counted(len(named), 'partition')} to the front of the assignment, because "
+            f"Kafka elects the first eligible replica: {some(named)}.",
         )
     ]
 

@@ -87,6 +87,10 @@ class ReplicaIndex:
         partition = self.partitions.get(key)
         return sum(self.holds(b, key) for b in partition.isr if b != without) if partition else 0
 
+    def size_on(self, broker: int, key: Key) -> int:
+        """Bytes of a broker's copy on a live dir; 0 if there is none."""
+        return max(_sizes(self.brokers.get(broker), key), default=0)
+
     def size(self, key: Key) -> int:
         """Bytes of the largest copy on any live dir; 0 if there is none."""
         partition = self.partitions.get(key)

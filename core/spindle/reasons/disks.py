@@ -254,7 +254,7 @@ SECTIONS = (
             ),
             Reason(
                 "SurvivorPreferred",
-                "a replica that survived an accepted loss is moved to the front of its assignment, before a replica that is still being created",
+                "of the replicas that survived an accepted loss, the one with the most data is moved to the front of the assignment: Kafka elects the first one that it can",
             ),
             Reason(
                 "SurvivorElected",
