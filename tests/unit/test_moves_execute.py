@@ -223,6 +223,26 @@ def test_a_second_dead_replica_leaves_with_the_first_and_both_replicas_come_back
     assert not journal.dropped
 
 
+def test_replicas_that_left_one_after_the_other_both_come_back() -> None:
+    """The second one leaves a smaller assignment; that has as many replicas again when the first one is back."""
+    k = kafka((T, [0, 1, 2, 3]), min_isr=1)
+    journal = Journal()
+    for broker, before in ((0, (0, 1, 2, 3)), (1, (1, 2, 3))):
+        k.die(broker, k.nodes[broker].stands(T) or "")
+        journal = step(k, journal, shrinks=[DroppedReplica("t", 0, broker, 100, before)]).journal
+        k.tick(1, {})
+    assert k.parts[T].replicas == [2, 3]
+    k.parts[T].elr = []
+    for broker in (0, 1):
+        k.nodes[broker].dirs[D0] = Dir(1000)
+        assert [entry.broker for entry in journal.dropped][-1] == 1
+        journal = step(k, journal, Move("t", 0, None, None, broker, D0, 100, "restore")).journal
+        k.tick(1, {})
+        journal = step(k, journal).journal
+    assert sorted(k.parts[T].replicas) == [0, 1, 2, 3]
+    assert not journal.dropped
+
+
 def test_a_shrink_that_did_not_come_off_is_forgotten_once_the_replica_is_back() -> None:
     k = kafka()
     shrunk = DroppedReplica("t", 0, 0, 100, (0, 1, 2))

@@ -17,7 +17,7 @@ from spindle.moves.journal import REPAIR, DroppedReplica, Journal, LeadershipOve
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
 from spindle.moves.leadership import reconcile_leadership, set_preferred_leaders
 from spindle.moves.limits import Limits
-from spindle.moves.missing_replicas import put_right, taken_over
+from spindle.moves.missing_replicas import meant, put_right, taken_over
 from spindle.moves.outcome import Progress, RefusedMove, StepResult
 from spindle.moves.rates import Rates
 from spindle.moves.requests import MoveRequests
@@ -155,6 +155,7 @@ class _Step:
         # A move keeps the source's position in the order of replicas from before a temporary change of leaders.
         self.before = {entry.key: entry.before for entry in journal.leadership}
         self.before |= {move.key: move.before for move in journal.moves if move.before}
+        self.intended = meant(journal, self.look.partitions)
 
     def run(self) -> StepResult:
         stalled = self.verify()
@@ -378,9 +379,12 @@ class _Step:
         if not going or not staying:
             return ()
         before = self.before.get(key, ())
+        # Replicas that were dropped earlier are to come back, too: without them, this one would count as restored when they are.
+        intended = self.intended.get(key, ())
         for entry in going:
             in_order = replace(entry, before=before) if set(before) == set(entry.before) else entry
-            self.shrunk.setdefault(entry.id, in_order)
+            whole = replace(entry, before=intended) if set(intended) > set(entry.before) else in_order
+            self.shrunk.setdefault(entry.id, whole)
             self.cleanup.shed(entry)
         self.leaving.add(key)
         return staying
