@@ -235,10 +235,11 @@ def test_replicas_that_left_one_after_the_other_both_come_back() -> None:
     k.parts[T].elr = []
     for broker in (0, 1):
         k.nodes[broker].dirs[D0] = Dir(1000)
-        assert [entry.broker for entry in journal.dropped][-1] == 1
+        assert 1 in {entry.broker for entry in journal.dropped}
         journal = step(k, journal, Move("t", 0, None, None, broker, D0, 100, "restore")).journal
         k.tick(1, {})
-        journal = step(k, journal).journal
+        for _ in range(2):
+            journal = step(k, journal).journal
     assert sorted(k.parts[T].replicas) == [0, 1, 2, 3]
     assert not journal.dropped
 
