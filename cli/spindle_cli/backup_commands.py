@@ -1,7 +1,7 @@
 """The commands ``spindle backup`` and ``spindle restore``."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -11,8 +11,6 @@ from spindle_cli.kube import Kube, KubeError
 from spindle_cli.objects import Objects
 from spindle_cli.screen import say, tell
 from spindle_cli.terminal import Namespace, sentences
-
-_RETAIN: Final = """'{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'"""
 
 
 def backup(
@@ -34,7 +32,7 @@ def backup(
         for volume in not_retained:
             say(
                 f"spindle: volume {volume} is deleted with its claim, and a backup cannot bring it back. To retain it: "
-                + in_namespace(f"kubectl patch pv {volume} -p {_RETAIN}", None),
+                + in_namespace(f"spindle volume retain {volume}", None),
                 err=True,
             )
 

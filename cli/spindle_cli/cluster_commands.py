@@ -1,6 +1,11 @@
-"""``spindle pause`` and ``spindle resume``."""
+"""``spindle pause``, ``spindle resume`` and ``spindle delete-claims``."""
+
+from typing import Annotated
+
+import typer
 
 from spindle_cli import field_requests
+from spindle_cli.consent import consent
 from spindle_cli.copied import command
 from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube, KubeError
@@ -20,6 +25,37 @@ def resume(cluster: Cluster = None, namespace: Namespace = None, force: Force = 
     with sentences():
         name = _set_paused(namespace, cluster, paused=False, force=force)
         say(f"{name} is no longer paused.\nFollow it with: {command(f'spindle status {name}')}")
+
+
+def delete_claims(
+    cluster: Cluster = None,
+    namespace: Namespace = None,
+    name: Annotated[str | None, typer.Option(help="The name again: do it without asking.")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Keep the claims after all.")] = False,
+    force: Force = False,
+) -> None:
+    """Delete the claims of a KafkaCluster, and so its data, when the KafkaCluster itself is deleted."""
+    with sentences():
+        kube = Kube.connect(namespace)
+        found = kube.cluster(kube.one_cluster(cluster))
+        chosen = found.metadata.name
+        request = FieldRequest("KafkaCluster", chosen, "delete-claims", {"deleteClaims": not undo})
+        if undo:
+            field_requests.write(kube, request, found.metadata.uid, force=force)
+            say(f"{chosen} keeps its claims when it is deleted.")
+            return
+        if name not in (None, chosen):
+            raise KubeError(f"--name names {name}, the command {chosen}; nothing was changed")
+        say(
+            f"When KafkaCluster {chosen} is deleted, its claims and the record of its disks are deleted with it. The reclaim policy of the volumes decides "
+            "whether anything of its topics and records is left; Spindle does not find it again."
+        )
+        consent(f"Delete the claims of {chosen} with it?", given=name)
+        field_requests.write(kube, request, found.metadata.uid, force=force)
+        say(
+            f"The claims of {chosen} are deleted with it. To delete it: {command(f'kubectl delete skc {chosen}')}\n"
+            f"To keep them after all: {command(f'spindle delete-claims {chosen} --undo')}"
+        )
 
 
 def while_paused(kube: Kube, cluster: str) -> str:

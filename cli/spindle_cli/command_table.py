@@ -96,6 +96,18 @@ COMMANDS: Final = tuple(
             "Let Spindle only observe and report; it changes nothing until: spindle resume.",
         ),
         ("resume", "cluster_commands", "resume", "Let Spindle act again after spindle pause."),
+        (
+            "delete-claims",
+            "cluster_commands",
+            "delete_claims",
+            "Delete the claims of a KafkaCluster, and so its data, when the KafkaCluster itself is deleted.",
+        ),
+        (
+            "abandon",
+            "abandon",
+            "abandon",
+            "Let the deletion of a KafkaCluster end although no operator is installed any more. Its claims stay.",
+        ),
         ("rollout", "rollout_commands", "app", "Restarts of brokers and controllers: status, restart."),
         (
             "broker",
@@ -105,7 +117,13 @@ COMMANDS: Final = tuple(
         ),
         ("disk", "disk_commands", "app", "One disk: drain, cordon, release, accept its loss."),
         ("rebalance", "rebalance", "app", "Proposals to move replicas: run, show, approve, stop."),
-        ("user", "user_commands", "app", "KafkaUsers: password."),
+        ("user", "user_commands", "app", "KafkaUsers: password, abandon."),
+        (
+            "volume",
+            "volume_commands",
+            "app",
+            "PersistentVolumes without their claims: reuse, rebind, retain.",
+        ),
         ("topic", "kafka_commands", "topic", "Topics with replicas in different racks."),
         (
             "verify",

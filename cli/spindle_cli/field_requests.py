@@ -4,6 +4,7 @@ So requests for different disks, or by different people, merge. A field that ano
 it would only be reverted.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,7 +12,8 @@ from typing import Any, Final
 from spindle_cli.kube import FIELD_MANAGER, ConflictError, Json, Kube, KubeError, ReplacedError
 
 # Field managers of people at a terminal: their earlier requests are replaced by the present one.
-_PEOPLE: Final = ("kubectl-patch", "kubectl-edit")
+_PEOPLE: Final = ("kubectl-patch", "kubectl-edit", "kubectl-create", "kubectl-replace")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _OWN_PREFIX: Final = f"{FIELD_MANAGER}-"
 
 
@@ -61,9 +63,12 @@ def write(kube: Kube, request: FieldRequest, uid: str, *, force: bool) -> Json:
     except ReplacedError as error:
         raise KubeError(f"{error}: run the command again") from error
     except ConflictError as error:
-        others = strangers(error.managers)
         if not error.managers:
             raise KubeError(f"{error}: run the command again") from error
+        others = strangers(error.managers)
+        if others:
+            filled_in = owners_of_defaults(kube.raw(request.kind, request.name), request.spec)
+            others = tuple(each for each in others if each not in filled_in)
         if others:
             raise KubeError(
                 f"{request.kind} {request.name}: {_said(others)} these fields, with other values. Change them there, or, to take them over, "
@@ -100,6 +105,31 @@ def withdraw_entry(kube: Kube, request: FieldRequest, path: tuple[str, ...], *, 
     place = f"/spec/{'/'.join(fields)}/{index}"
     unchanged = {"op": "test", "path": f"{place}/name", "value": name}
     kube.json_patch(request.kind, request.name, [unchanged, {"op": "remove", "path": place}])
+    return True
+
+
+def owners_of_defaults(obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> frozenset[str]:
+    """Field managers that own the wanted fields only because the API server filled in defaults.
+
+    ``kubectl apply`` without server-side apply, and tools that do the same, own every default. The annotation that they leave has what they set: they
+    do not revert a field that is not in it.
+    """
+    applied = (obj["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
+    if applied is None or _sets(json.loads(applied).get("spec") or {}, wanted):
+        return frozenset()
+    fields = obj["metadata"].get("managedFields") or ()
+    return frozenset(str(each["manager"]) for each in fields if each.get("operation") == "Update")
+
+
+def _sets(applied: Any, wanted: Any) -> bool:
+    """Whether something that was applied has one of the wanted fields."""
+    if isinstance(wanted, Mapping):
+        return isinstance(applied, Mapping) and any(
+            key in applied and _sets(applied[key], value) for key, value in wanted.items() if key != "name"
+        )
+    if isinstance(wanted, list):
+        named = {each.get("name"): each for each in applied or ()}
+        return any(each["name"] in named for each in wanted)
     return True
 
 

@@ -11,13 +11,15 @@ from spindle.api import names
 from spindle.api.printable import printable
 from spindle.api.user import KafkaUser
 from spindle_cli import objects
+from spindle_cli.abandon import abandon_user
 from spindle_cli.copied import command
 from spindle_cli.kube import ConflictError, Kube, KubeError, parsed
 from spindle_cli.objects import Objects
 from spindle_cli.screen import say
 from spindle_cli.terminal import Namespace, sentences
 
-app: Final = typer.Typer(no_args_is_help=True, help="KafkaUsers: password.")
+app: Final = typer.Typer(no_args_is_help=True, help="KafkaUsers: password, abandon.")
+app.command("abandon")(abandon_user)
 _BYTES: Final = 32
 
 

@@ -1,5 +1,6 @@
 """The commands' requests against a real API server: they merge, leave others' fields, and refuse what an API server refuses."""
 
+import json
 from typing import Any
 
 import pytest
@@ -100,6 +101,34 @@ def test_a_paused_cluster_keeps_its_spec(api_client: client.ApiClient, kube: Kub
     after = kube.cluster("demo").spec
     assert (after.paused, after.rolling.restart) == (True, "now")
     assert after.broker_pools == kube.cluster("demo").parse(made).spec.broker_pools
+
+
+def applied_by(kube: Kube, manager: str, **spec: Any) -> str:
+    """Create the sample as `kubectl apply` does, which owns all defaults; its uid."""
+    sample = sample_cluster()
+    sample["spec"] |= spec
+    said = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(sample)}
+    sample["metadata"]["annotations"] = said
+    place: tuple[Any, ...] = ("spindle.dev", "v1alpha1", kube.namespace, "kafkaclusters")
+    objects: Any = client.CustomObjectsApi(kube.api)
+    made = objects.create_namespaced_custom_object(*place, sample, field_manager=manager)
+    return str(made["metadata"]["uid"])
+
+
+def test_a_default_that_an_apply_owns_is_not_its_own(kube: Kube) -> None:
+    made = applied_by(kube, "kubectl-client-side-apply")
+    write(kube, FieldRequest("KafkaCluster", "demo", "paused", {"paused": True}), made, force=False)
+    assert kube.cluster("demo").spec.paused
+
+
+def test_what_an_apply_sets_stays(kube: Kube) -> None:
+    made = applied_by(kube, "kubectl-client-side-apply", paused=False)
+    paused = FieldRequest("KafkaCluster", "demo", "paused", {"paused": True})
+    with pytest.raises(KubeError, match="kubectl-client-side-apply owns these fields"):
+        write(kube, paused, made, force=False)
+    assert not kube.cluster("demo").spec.paused
+    write(kube, paused, made, force=True)
+    assert kube.cluster("demo").spec.paused
 
 
 def test_the_token_of_a_loss_has_the_form_that_the_field_asks_for(kube: Kube) -> None:

@@ -42,6 +42,20 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_no_page_and_no_message_asks_for_a_patch_by_hand() -> None:
+    """Each has a command of Spindle's, which refuses what would harm."""
+    sources = [
+        file for folder in ("core", "operator", "agent", "cli") for file in (ROOT / folder).rglob("*.py")
+    ]
+    asking = [
+        str(file.relative_to(ROOT))
+        for file in (*PAGES, *sources)
+        if not {"adr", "CHANGELOG.md"} & set(file.relative_to(ROOT).parts)
+        and re.search(r"kubectl (-\S+ \S+ )*patch (?!configmap argocd-cm)", file.read_text())
+    ]
+    assert asking == []
+
+
 def test_the_readmes_sample_is_the_example() -> None:
     sample = (ROOT / "README.md").read_text().split("```yaml\n", 1)[1].split("```", 1)[0]
 

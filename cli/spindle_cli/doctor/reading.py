@@ -43,7 +43,7 @@ def read(kube: Kube, wanted: Sequence[KafkaCluster]) -> Facts:
 
     client = kubernetes.client
     core, storage = client.CoreV1Api(kube.api), client.StorageV1Api(kube.api)
-    apps, leases = client.AppsV1Api(kube.api), client.CoordinationV1Api(kube.api)
+    leases = client.CoordinationV1Api(kube.api)
     kubernetes_version, server_time, own_time = _server(kube)
     definitions, schemas = _definitions(kube, gaps)
     clusters = _clusters(kube) if _knows_clusters(definitions) else []
@@ -63,15 +63,7 @@ def read(kube: Kube, wanted: Sequence[KafkaCluster]) -> Facts:
         ),
         operators=attempt(
             "operators",
-            lambda: _running(
-                _items(
-                    kube,
-                    "Deployments",
-                    apps.list_deployment_for_all_namespaces,
-                    label_selector=_part("operator"),
-                ),
-                "spindle-operator",
-            ),
+            lambda: operators(kube),
         ),
         agents=attempt(
             "agents",
@@ -85,6 +77,17 @@ def read(kube: Kube, wanted: Sequence[KafkaCluster]) -> Facts:
         rights={right: _allowed(kube, right) for right in RIGHTS},
         unreadable=gaps,
     )
+
+
+def operators(kube: Kube) -> list[Json]:
+    """The Deployments of operators, in all namespaces.
+
+    Raises:
+        KubeError: they cannot be read.
+    """
+    call = kubernetes.client.AppsV1Api(kube.api).list_deployment_for_all_namespaces
+    found = _items(kube, "Deployments", call, label_selector=_part("operator"))
+    return _running(found, "spindle-operator")
 
 
 def _knows_clusters(definitions: dict[str, Json]) -> bool:

@@ -57,7 +57,7 @@ def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> Non
                 else "Bring back one of these disks with its data, bound to its claim."
             )
             + " If all of them are permanently lost, recreate the cluster, without "
-            f'its topics and records: kubectl patch kafkacluster {state.name} --type merge -p \'{{"spec": {{"deleteClaims": true}}}}\', then delete '
+            f"its topics and records: spindle delete-claims {state.name} (spec.deleteClaims: true), then delete "
             "the KafkaCluster and apply it again.",
         )
     )
@@ -66,8 +66,8 @@ def report_all_disks_lost(inventory: DiskInventory, builder: PlanBuilder) -> Non
 def _use_retained(cluster: str, claims: list[str]) -> str:
     """How to use volumes again that former claims left."""
     return (
-        f"Use the retained volumes again: delete KafkaCluster {cluster} (spec.deleteClaims: false) and the claims of these blank disks, remove uid "
-        f"from the volumes' spec.claimRef, restore the claims from a backup ({some(claims, _VOLUMES)}), then apply the KafkaCluster again."
+        f"Use the retained volumes again: delete KafkaCluster {cluster} (spec.deleteClaims: false) and the claims of these blank disks, run "
+        f"spindle volume rebind for each of the volumes (removes uid from spec.claimRef), restore the claims from a backup ({some(claims, _VOLUMES)}), then apply the KafkaCluster again."
     )
 
 

@@ -263,7 +263,7 @@ SECTIONS = (
             Reason(
                 "AllDisksLost",
                 "every disk of every broker is blank or cannot be read, so no broker can start and Spindle cannot determine what is lost",
-                "bring one of the disks back as it was; restore the claims of retained volumes that the message names; or [start from scratch](../operations.md#deletion-and-finding-the-data-again), without topics and records",
+                "bring one of the disks back as it was; restore the claims of retained volumes that the message names; or start from scratch without topics and records: `spindle delete-claims`, then delete the KafkaCluster and [apply it again](../operations.md#deletion-and-finding-the-data-again)",
                 "page",
             ),
             Reason(
@@ -327,7 +327,7 @@ SECTIONS = (
             Reason(
                 "ClaimLost",
                 "a broker was found again by its claims, but Kubernetes does not bind one of them to its volume (phase `Lost`). Usually the claim was applied with the annotations of an earlier binding",
-                "delete that claim, remove `uid` from `spec.claimRef` of the volume, and apply the claim again without annotations that begin with `pv.kubernetes.io/`",
+                "delete that claim, run `spindle volume rebind VOLUME`, and apply the claim again without annotations that begin with `pv.kubernetes.io/`",
                 "ticket",
             ),
             Reason(

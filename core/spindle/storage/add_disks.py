@@ -384,7 +384,7 @@ def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, nod
     left = [objects.name(volume) for volume in left_volumes(inventory.state, slot.disk["claim"])]
     hint = (
         f" To use {some(left)} again, which was {slot.name} of this broker before and was retained: if the data on it is not needed, "
-        "wipe it and remove its spec.claimRef."
+        "wipe it, then run: spindle volume reuse VOLUME (removes its spec.claimRef)."
         if left
         else ""
     )

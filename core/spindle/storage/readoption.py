@@ -248,8 +248,8 @@ def _claim_lost(broker: SnapshotObject, disk: Mapping[str, Any]) -> Waiting:
         "ClaimLost",
         f"{name} was readopted, and claim {disk['claim']} is Lost: Kubernetes does not bind it to its volume. This happens when a claim is "
         "applied with the annotations of an earlier binding.",
-        f"Delete claim {disk['claim']} and apply it again without the annotations that begin with pv.kubernetes.io/, with spec.volumeName of "
-        "its volume; remove uid from the volume's spec.claimRef. Spindle then uses the disk again.",
+        f"Delete claim {disk['claim']}, run for its volume: spindle volume rebind VOLUME (removes uid from spec.claimRef), and apply the claim again "
+        "without the annotations that begin with pv.kubernetes.io/, with spec.volumeName of the volume. Spindle then uses the disk again.",
     )
 
 
