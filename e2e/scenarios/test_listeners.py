@@ -6,6 +6,8 @@ from functools import partial
 from typing import Any, Final
 
 import pytest
+from cryptography import x509
+from kafka.admin import KafkaAdminClient
 
 from e2e.scenarios.lab import CLUSTER, Lab
 
@@ -14,6 +16,21 @@ pytestmark = pytest.mark.e2e
 _AGENTS: Final = "spindle-agents"
 _INSIDE: Final = {"name": "inside", "port": 9095, "auth": "scram"}
 _NODES: Final = {"name": "nodes", "port": 9096, "type": "nodeport"}
+_BARE: Final = {
+    "name": "bare",
+    "port": 9097,
+    "type": "nodeport",
+    "auth": "none",
+    "tls": False,
+    "nodePortBase": 31500,
+    "maxConnections": 50,
+}
+_NAMED: Final = {
+    "name": "named",
+    "port": 9098,
+    "type": "nodeport",
+    "advertisedHostTemplate": "broker-{nodeId}.kafka.example.com",
+}
 _TURN: Final = 1500.0  # three rolling restarts of six pods, and clientGraceSeconds twice, on a small machine
 
 
@@ -40,6 +57,14 @@ def secret(lab: Lab, name: str) -> dict[str, str]:
     return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
 
+def hosts_of(pem: bytes) -> list[str]:
+    """The DNS names in a certificate."""
+    found = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    return found.value.get_values_for_type(x509.DNSName)
+
+
 def starts(lab: Lab) -> dict[str, str]:
     """Creation time of each pod of Kafka."""
     return {
@@ -51,7 +76,7 @@ def starts(lab: Lab) -> dict[str, str]:
 def test_listeners_are_opened_by_a_roll_of_the_brokers_alone(running: Lab) -> None:
     lab = running
     before = starts(lab)
-    lab.patch("kafkacluster", CLUSTER, {"spec": {"listeners": [_INSIDE, _NODES]}})
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"listeners": [_INSIDE, _NODES, _BARE, _NAMED]}})
     lab.until(
         "the nodes' listener is advertised to clients",
         lambda: (
@@ -72,6 +97,22 @@ def test_listeners_are_opened_by_a_roll_of_the_brokers_alone(running: Lab) -> No
     }
     told = {each["name"]: each["bootstrap"] for each in lab.status()["listeners"]}
     assert {address.rpartition(":")[0] for address in told["nodes"].split(",")} <= addresses
+    assert {address.rpartition(":")[2] for address in told["bare"].split(",")} == {"31500", "31501", "31502"}
+    assert "broker-2.kafka.example.com:" in told["named"]
+
+
+def test_a_listener_without_tls_serves_clients_outside_kubernetes(running: Lab) -> None:
+    """It depends on the scenario before it."""
+    told = {each["name"]: each["bootstrap"] for each in running.status()["listeners"]}
+    client = KafkaAdminClient(bootstrap_servers=told["bare"].split(","), security_protocol="PLAINTEXT")
+    try:
+        brokers = client.describe_cluster()["brokers"]
+    finally:
+        client.close()
+    assert sorted(broker["port"] for broker in brokers) == [31500, 31501, 31502]
+    names = json.loads(running.kubectl("get", "secret", f"{CLUSTER}-broker-1-tls", "-o", "json"))["data"]
+    certificate = base64.b64decode(names["tls.crt"])
+    assert "broker-1.kafka.example.com" in hosts_of(certificate)
 
 
 def test_a_user_has_its_secret_and_its_rights_and_leaves_nothing_behind(running: Lab) -> None:
