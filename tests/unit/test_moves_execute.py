@@ -244,6 +244,19 @@ def test_replicas_that_left_one_after_the_other_both_come_back() -> None:
     assert not journal.dropped
 
 
+def test_a_replica_that_moved_instead_of_being_dropped_is_not_restored() -> None:
+    """The drop was recorded and Kafka refused it; then a target was found."""
+    k = kafka((T, [0, 1, 2]), min_isr=1)
+    k.die(0, k.nodes[0].stands(T) or "")
+    journal = Journal(dropped=(DroppedReplica("t", 0, 0, 100, (0, 1, 2)),))
+    journal = step(k, journal, MOVE).journal
+    for _ in range(3):
+        k.tick(1, {})
+        journal = step(k, journal).journal
+    assert k.parts[T].replicas == [3, 1, 2]
+    assert not journal.dropped
+
+
 def test_a_shrink_that_did_not_come_off_is_forgotten_once_the_replica_is_back() -> None:
     k = kafka()
     shrunk = DroppedReplica("t", 0, 0, 100, (0, 1, 2))

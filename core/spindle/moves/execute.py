@@ -261,10 +261,14 @@ class _Step:
         return stalled
 
     def note_landed(self, move: Move) -> None:
-        """Forget a dropped replica that was restored. If another replica of its partition has moved, record the new broker in its assignment."""
+        """Forget a dropped replica that was restored, and one that has moved instead, because Kafka had not carried out the drop.
+
+        If another replica of its partition has moved, record the new broker in its assignment.
+        """
         if move.source is None:
             self.shrunk.pop((*move.key, move.target), None)
             return
+        self.shrunk.pop((*move.key, move.source), None)
         for name, entry in self.shrunk.items():
             if entry.key == move.key:
                 before = tuple(move.target if b == move.source else b for b in entry.before)
