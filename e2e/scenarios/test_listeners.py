@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 from cryptography import x509
-from kafka.admin import KafkaAdminClient
 
 from e2e.scenarios.lab import CLUSTER, Lab
+from e2e.scenarios.reach import waiting_pod
 
 pytestmark = pytest.mark.e2e
 
@@ -25,6 +25,14 @@ _BARE: Final = {
     "nodePortBase": 31500,
     "maxConnections": 50,
 }
+# In a pod: the ports that the brokers advertise to a client without TLS.
+_PORTS: Final = """
+import json, sys
+from kafka.admin import KafkaAdminClient
+client = KafkaAdminClient(bootstrap_servers=sys.argv[1].split(","), security_protocol="PLAINTEXT")
+print(json.dumps(sorted(broker["port"] for broker in client.describe_cluster()["brokers"])))
+client.close()
+"""
 _NAMED: Final = {
     "name": "named",
     "port": 9098,
@@ -101,15 +109,17 @@ def test_listeners_are_opened_by_a_roll_of_the_brokers_alone(running: Lab) -> No
     assert "broker-2.kafka.example.com:" in told["named"]
 
 
-def test_a_listener_without_tls_serves_clients_outside_kubernetes(running: Lab) -> None:
+def test_a_listener_without_tls_is_reached_by_its_node_ports(running: Lab, spindle_image: str) -> None:
     """It depends on the scenario before it."""
     told = {each["name"]: each["bootstrap"] for each in running.status()["listeners"]}
-    client = KafkaAdminClient(bootstrap_servers=told["bare"].split(","), security_protocol="PLAINTEXT")
-    try:
-        brokers = client.describe_cluster()["brokers"]
-    finally:
-        client.close()
-    assert sorted(broker["port"] for broker in brokers) == [31500, 31501, 31502]
+    running.apply(
+        waiting_pod("client", spindle_image, running.the("pod", f"{CLUSTER}-broker-0")["spec"]["nodeName"])
+    )
+    running.kubectl("wait", "pod/client", "--for=condition=Ready", "--timeout=120s", timeout=150)
+    ports = running.kubectl(
+        "exec", "client", "--", "/opt/spindle/venv/bin/python", "-c", _PORTS, told["bare"]
+    )
+    assert json.loads(ports) == [31500, 31501, 31502]
     names = json.loads(running.kubectl("get", "secret", f"{CLUSTER}-broker-1-tls", "-o", "json"))["data"]
     certificate = base64.b64decode(names["tls.crt"])
     assert "broker-1.kafka.example.com" in hosts_of(certificate)
