@@ -10,6 +10,7 @@ from spindle.config.preview import preview as what_changes
 from spindle.config.racks_check import refused_racks
 from spindle.config.spec_allowed import owned_settings
 from spindle.config.spec_settings import refused_settings
+from spindle.config.template_check import refused_templates
 from spindle_cli import preview as changes
 from spindle_cli.kube import Kube
 from spindle_cli.screen import say
@@ -28,6 +29,7 @@ def preview(
             *refused_settings(wanted.spec, wanted.spec.version),
             *refused_metrics(wanted.spec),
             *refused_racks(wanted.spec),
+            *refused_templates(wanted.spec),
         )
         if refused:  # found without the cluster, too
             say(changes.refusals(refused))

@@ -16,6 +16,7 @@ AGENTS: Final = "spindle-agents"
 VALUES: Final = (
     "--set=watch.all=true",
     "--set=allow.images={apache/kafka,docker.io/apache/kafka,localhost/}",
+    "--set=allow.sidecars=true",
 )
 
 

@@ -37,6 +37,7 @@ from spindle.model.actions import (
     SetConfigs,
     SetPassword,
     SetPodCondition,
+    TryPod,
     TurnCa,
 )
 from spindle.model.freshness import FactsRead, too_old
@@ -147,6 +148,7 @@ class Actor:
         self._certificates = Certificates(kube, cluster, self._writer)
         self._steps: Mapping[type[Action], Callable[[Any], Awaitable[None]]] = {
             Create: self._create,
+            TryPod: self._try_pod,
             Apply: self._apply,
             Patch: self._patch,
             SetPodCondition: self._set_pod_condition,
@@ -223,6 +225,9 @@ class Actor:
         made = await self._writer.create(action.object)
         if action.object["kind"] == KAFKA_BROKER.kind:  # it is applied later on
             await self._writer.hand_over(made)
+
+    async def _try_pod(self, action: TryPod) -> None:
+        await self._kube.try_create(action.object, self._namespace)
 
     async def _apply(self, action: Apply) -> None:
         await self._writer.put(action.object, action.seen["metadata"] if action.seen else None)

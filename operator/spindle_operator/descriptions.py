@@ -14,6 +14,7 @@ from spindle.model.actions import (
     Patch,
     SetPassword,
     SetPodCondition,
+    TryPod,
     TurnCa,
 )
 from spindle.model.waiting import counted
@@ -32,6 +33,8 @@ def describe(action: Action) -> str:
             return f"set {action.type.split('/')[-1]}={action.status} on {action.pod}"
         case Evict():
             return f"evict {action.pod}"
+        case TryPod():
+            return f"have Pod {action.object['metadata']['name']} checked"
         case MarkDown():
             marked = ", ".join(str(entry.get("pod")) for entry in action.entries)
             return f"mark pods to be stopped: {marked or 'nothing'}"

@@ -241,6 +241,12 @@ class Kube:
         kind = kind_of(obj)
         return await self.request("POST", kind.path(_namespace(obj, namespace)), body=obj, query=_MANAGER)
 
+    async def try_create(self, obj: Mapping[str, Any], namespace: str | None = None) -> None:
+        """Have the API server and its admission webhooks check an object, also for fields that it does not know, and store nothing."""
+        kind = kind_of(obj)
+        query = {**_MANAGER, "dryRun": "All", "fieldValidation": "Strict"}
+        await self.request("POST", kind.path(_namespace(obj, namespace)), body=obj, query=query)
+
     async def apply(
         self, obj: Mapping[str, Any], namespace: str | None = None, *, subresource: str | None = None
     ) -> Json:

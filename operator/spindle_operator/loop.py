@@ -34,6 +34,7 @@ from spindle_operator.kube import Kube
 from spindle_operator.lag_exporter import LagExporter, wanted_lag
 from spindle_operator.mirror import Mirror
 from spindle_operator.observe import CACHED, Seen, Surroundings, observe
+from spindle_operator.pod_trials import Trials, verdicts
 from spindle_operator.rebalance_cache import RebalanceCache
 from spindle_operator.report import (
     Events,
@@ -206,6 +207,7 @@ class ClusterLoop:
             frozenset()
         )  # foreign objects with needed names, found by the last pass
         self._refused = tuple[RefusedRequest, ...]()  # what the API server refused in the last pass
+        self._trials: Trials = {}  # the API server's verdicts on pods that it was asked about
         self._idle = 0  # consecutive passes that had something to do and achieved nothing
         self._streak = 0  # consecutive passes with changes
         self.task = asyncio.create_task(self._run(), name=f"cluster {self._label}")
@@ -301,6 +303,7 @@ class ClusterLoop:
         results = await actor.run(chosen)
         self._taken = frozenset(result.taken for result in results if result.taken is not None)
         self._refused = tuple(result.refused for result in results if result.refused is not None)
+        self._trials = verdicts(self._trials, results, time.time())
         if not setup.leading():
             raise LeadershipLostError
         marked = {
@@ -367,7 +370,9 @@ class ClusterLoop:
                 began=began,
             )
             # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.
-            wanted = await self._decided(replace(seen.snapshot, refused=self._refused))
+            wanted = await self._decided(
+                replace(seen.snapshot, refused=self._refused, pod_trials=self._trials)
+            )
             metrics.LOOKS.labels(
                 self._namespace, self._name, "listed" if seen.look.listed else "cached"
             ).inc()

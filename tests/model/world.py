@@ -29,9 +29,11 @@ from spindle.model.actions import (
     Reassign,
     SetPassword,
     SetPodCondition,
+    TryPod,
     TurnCa,
 )
 from spindle.model.allowed import Allowed
+from spindle.model.pod_trials import PodTrial
 from spindle.model.rights import UserView
 from spindle.model.snapshot import CaSource, Certificate, ClusterSnapshot, SecretView
 from spindle.model.spec_findings import SharedObject
@@ -88,6 +90,8 @@ class World(Nodes):
     offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
     unknown: frozenset[str] = frozenset()
     writes: int = 0
+    pod_refusal: str = ""  # what the API server says of a pod that it checks
+    trials: dict[str, PodTrial] = field(default_factory=dict)
     joined: set[int] = field(default_factory=set)  # ran once: Kafka keeps them, fenced while away
     _as_made: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
@@ -125,6 +129,7 @@ class World(Nodes):
         pick = {kind: () if plural in self.unknown else self.all(kind) for kind, plural in _PLURALS.items()}
         return ClusterSnapshot(
             ca_source=self.ca_source,
+            pod_trials=self.trials,
             allowed=self.allowed,
             shared_objects=self._lent(),
             cluster=self.cluster,
@@ -233,6 +238,8 @@ class World(Nodes):
                     raise ConflictError(obj["metadata"]["name"])
                 self._created(self.put(obj))
                 self._as_made[obj["kind"], obj["metadata"]["name"]] = dict(obj.get("spec") or {})
+            case TryPod():
+                self.trials[action.key] = PodTrial(self.now, self.pod_refusal)
             case Apply():
                 self._apply(action)
             case Patch():
@@ -258,8 +265,7 @@ class World(Nodes):
                     raise ConflictError("takingDown")
                 self.cluster["status"]["takingDown"] = [dict(entry) for entry in action.entries]
             case IssueCa():
-                made = action.source[1] if action.source else "ca"
-                self._secret(action.metadata, "ca", made, (), trust=(made,))
+                self._issue_ca(action)
             case IssueCertificate():
                 self._issue(action)
             case TurnCa():
@@ -348,6 +354,10 @@ class World(Nodes):
             "issued": self.now,
         }
         self.put({"kind": "Secret", "metadata": dict(metadata), "view": view})
+
+    def _issue_ca(self, action: IssueCa) -> None:
+        made = action.source[1] if action.source else "ca"
+        self._secret(action.metadata, "ca", made, (), trust=(made,))
 
     def _issue(self, action: IssueCertificate) -> None:
         authority = self.get("Secret", "demo-ca")["view"]

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field
 
 from spindle.api import names, quantity
 from spindle.api.common import ApiModel, Name, ResourceRequirements, Size, hint, longest, rule, rules
+from spindle.api.pod_template import PodTemplate
 
 _FIELD = "[-0-9A-Za-z*/,]+"
 CRON = f"^(@(hourly|daily|weekly|monthly)|{_FIELD}( {_FIELD}){{4}})$"
@@ -80,6 +81,10 @@ class Engine(ApiModel):
         ge=1,
         le=1440,
         json_schema_extra=hint("a run may take between 1 minute and a day (1440): write for example 60"),
+    )
+
+    pod_template: PodTemplate | None = Field(
+        None, description="What is added to the pods of the job, and, but for containers, to its executors."
     )
 
     @property

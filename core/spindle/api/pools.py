@@ -17,6 +17,7 @@ from spindle.api.common import (
     rules,
 )
 from spindle.api.config_rules import config_rules
+from spindle.api.pod_template import PodTemplate
 from spindle.api.thresholds import Thresholds
 
 MAX_DISKS = 64
@@ -159,6 +160,7 @@ class Controllers(ApiModel):
         "if one is set.",
     )
     jvm: ControllerJvm = Field(default_factory=ControllerJvm, description="JVM options of the controllers.")
+    pod_template: PodTemplate | None = Field(None, description="What is added to the controllers' pods.")
 
 
 class PoolDisks(ApiModel):
@@ -237,3 +239,4 @@ class BrokerPool(ApiModel):
         "one is set.",
     )
     jvm: BrokerJvm = Field(default_factory=BrokerJvm, description="JVM options of the brokers.")
+    pod_template: PodTemplate | None = Field(None, description="What is added to the pods of these brokers.")

@@ -111,7 +111,8 @@ def _zones(
         for voter in identity.members
         if (found := state.claim(voter.id, METADATA_DISK)) is not None
     }
-    where = topology_of(state, [DiskWant(storage.size, storage.storage_class)], "controller")
+    template = state.spec.controllers.pod_template
+    where = topology_of(state, [DiskWant(storage.size, storage.storage_class)], "controller", template)
     result = spread(where, existing, [voter.id for voter in missing])
     for refusal in result.problems:
         builder.wait(Waiting.of("PlaceController", f"KafkaCluster/{state.name}", refusal))

@@ -188,7 +188,7 @@ def _place_new(
 ) -> dict[int, Placed]:
     """Choose zones for new brokers and record the brokers; returns broker id → placement."""
     wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
-    where = topology_of(state, wanted, "broker", _reserved_for_controllers(state))
+    where = topology_of(state, wanted, "broker", pool.pod_template, _reserved_for_controllers(state))
     found = spread(where, existing, _free_ids(state, existing, count))
     for refusal in found.problems:
         builder.wait(Waiting.of(_ACTION, f"KafkaCluster/{state.name}", refusal))
@@ -233,7 +233,9 @@ def find_location(state: ClusterState, broker_id: int) -> BrokerLocation:
     wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
     others = {i: _placed(state, broker) for i, broker in state.brokers.items() if i != broker_id}
     found = spread(
-        topology_of(state, wanted, "broker", _reserved_for_controllers(state)), others, [broker_id]
+        topology_of(state, wanted, "broker", pool.pod_template, _reserved_for_controllers(state)),
+        others,
+        [broker_id],
     )
     if broker_id in found.assignments:
         return BrokerLocation(found=True, zone=found.assignments[broker_id])

@@ -11,4 +11,5 @@ FRONT: Final = (
     "server_properties",
     "spec_allowed",
     "spec_settings",
+    "template_check",
 )

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from spindle.api import names
 from spindle.api.cluster import BrokerPool
+from spindle.api.pod_template import parts_of
 from spindle.config import server_properties
 from spindle.config.broker_placement import avoided_by_broker
 from spindle.config.controller_placement import avoided_nodes
@@ -131,6 +132,7 @@ def _broker_inputs(
         providers=properties.providers,
         log_dirs=found.text() if (found := list_of(state, broker)) else "",
         only_if_used=tuple(sorted(only_if_used)),
+        template=parts_of(pool.pod_template),
     )
 
 
@@ -192,6 +194,7 @@ def _controller_inputs(state: ClusterState, node_id: int) -> NodeInputs | None:
         avoid=avoided_nodes(state, node_id),
         certificate=_certificate(state, node_id),
         providers=properties.providers,
+        template=parts_of(controllers.pod_template),
     )
 
 

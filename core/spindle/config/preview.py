@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.api.metrics import Metrics
+from spindle.api.pod_template import parts_of
 from spindle.config import server_properties
 from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, fixed
 
@@ -15,6 +16,7 @@ LIVE: Final = (
 )
 NEXT_START: Final = "at the next start of a broker"
 ROLL: Final = "by a rolling restart"
+NEXT_RUN: Final = "at its next run"
 STAYS: Final = "not reverted: Kafka keeps the value"
 FILLED: Final = "Spindle moves replicas to the new brokers"
 EMPTIED: Final = "Spindle first moves all replicas off the brokers to be removed, if the others have space"
@@ -56,6 +58,9 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]
         if pool.name in before:
             changes += _of_pool(old, new, before[pool.name], pool)
     changes += _coming_and_going(old, new)
+    job = [parts_of(spec.rebalance.engine.pod_template) for spec in (old, new)]
+    if job[0] != job[1]:
+        changes.append(PreviewChange("rebalance.engine.podTemplate", "the rebalance job", NEXT_RUN))
     return list(dict.fromkeys(changes))
 
 
@@ -115,11 +120,14 @@ def _setting(
 
 
 def _made_from(before: Any, after: Any, where: str) -> list[PreviewChange]:
-    return [
+    changes = [
         PreviewChange(name, where, ROLL)
         for name in ("resources", "jvm")
         if getattr(before, name) != getattr(after, name)
     ]
+    if parts_of(before.pod_template) != parts_of(after.pod_template):
+        changes.append(PreviewChange("podTemplate", where, ROLL))
+    return changes
 
 
 def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -8,6 +8,7 @@ from spindle.api import names
 from spindle.api.cluster import MAX_CLUSTER_DISKS, KafkaClusterSpec
 from spindle.api.owned import owner_of
 from spindle.config.server_properties import overrides
+from spindle.config.template_check import added_containers, lent_objects, templates
 from spindle.model import allowed as rules
 from spindle.model.allowed import Allowed
 from spindle.model.allowed_hadoop import loads as loads_class
@@ -46,6 +47,8 @@ def named(spec: KafkaClusterSpec) -> tuple[tuple[str, str, str], ...]:
         found.append(("Secret", rollup.secret_name, "spec.rebalance.rollup.secretName"))
     if rollup is not None and rollup.claim_name is not None:
         found.append(("PersistentVolumeClaim", rollup.claim_name, "spec.rebalance.rollup.claimName"))
+    for field, template, _ in templates(spec):
+        found += [(kind, name, f"{field}.{place}") for kind, name, place in lent_objects(template)]
     return tuple(found)
 
 
@@ -68,6 +71,7 @@ def not_allowed(
     found = [*_images(spec, allowed, job_image), *_options(spec, allowed), *_annotations(spec, allowed)]
     found += [
         *_settings(spec, allowed),
+        *_sidecars(spec, allowed),
         *_rollup(spec, allowed),
         *_lent(cluster, spec, lent),
         *_disks(spec),
@@ -132,6 +136,28 @@ def _options(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
                     f"JVM option {option[:_SHOWN]} is not allowed: some options open ports or files, load code or run commands "
                     "in the process that holds the broker's private key",
                     "remove it, or ask the administrator to add it to the chart's value allow.jvmOptions",
+                )
+
+
+def _sidecars(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    for field, template, own in templates(spec):
+        for place, container in added_containers(template, own):
+            name, image = str(container.get("name")), str(container.get("image") or "")
+            if not allowed.sidecars:
+                yield _ask(
+                    f"{field}.{place}",
+                    name,
+                    image,
+                    f"container {name[:63]} is not allowed: who may write a KafkaCluster could run any program with it",
+                    "remove it, or ask the administrator to set the chart's value allow.sidecars to true",
+                )
+            elif not allowed.image(image):
+                yield _ask(
+                    f"{field}.{place}.image",
+                    name,
+                    image,
+                    f"image {image[:_SHOWN]} is not among the images that the installation allows ({', '.join(allowed.images) or 'none'})",
+                    "use another image, or ask the administrator to add its repository to the chart's value allow.images",
                 )
 
 

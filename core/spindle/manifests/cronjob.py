@@ -11,7 +11,9 @@ from spindle.api import names, quantity
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.common import ResourceRequirements
 from spindle.api.engine import Engine, Rollup
+from spindle.api.pod_template import parts_of
 from spindle.api.policy import Rebalance
+from spindle.manifests.pod_template import merged
 from spindle.model.metadata import labels, owned_metadata
 
 _NEVER: Final = "0 0 1 1 *"  # a CronJob needs a schedule, even if it is always suspended
@@ -100,10 +102,14 @@ def cron_job(cluster: Mapping[str, Any], spec: KafkaClusterSpec, image: str) -> 
                     # No retry: the reason is reported, and the next run uses the state of its own time.
                     "backoffLimit": 0,
                     "activeDeadlineSeconds": 60 * rebalance.engine.deadline_minutes,
-                    "template": {
-                        "metadata": {"labels": _labels(cluster)},
-                        "spec": _pod(cluster, spec, rebalance.engine.image or image),
-                    },
+                    "template": merged(
+                        {
+                            "metadata": {"labels": _labels(cluster)},
+                            "spec": _pod(cluster, spec, rebalance.engine.image or image),
+                        },
+                        parts_of(rebalance.engine.pod_template),
+                        names.CONTAINER_REBALANCE,
+                    ),
                 },
             },
         },
@@ -154,7 +160,7 @@ def executor_resources(engine: Engine) -> dict[str, dict[str, str]]:
 def executor_pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec) -> dict[str, Any]:
     """The template of an executor's pod (``spark.kubernetes.executor.podTemplateFile``), without a service account token."""
     meta = cluster["metadata"]
-    return {
+    made = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"labels": {**labels(meta["name"]), names.LABEL_ROLE: names.ROLE_REBALANCE}},
@@ -173,6 +179,10 @@ def executor_pod(cluster: Mapping[str, Any], spec: KafkaClusterSpec) -> dict[str
             "volumes": _volumes(meta["name"], spec.rebalance, _SCRATCH_EXECUTOR),
         },
     }
+    template = parts_of(spec.rebalance.engine.pod_template)
+    for_driver = ("containers", "initContainers", "volumes")
+    about_pod = {key: value for key, value in template.get("spec", {}).items() if key not in for_driver}
+    return merged(made, {**template, "spec": about_pod}, "executor")
 
 
 def _with_limits(resources: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

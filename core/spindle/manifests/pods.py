@@ -13,6 +13,7 @@ from typing import Any, Final
 from spindle.api import names
 from spindle.manifests import jvm
 from spindle.manifests.metadata import labels, owner, role_of
+from spindle.manifests.pod_template import merged
 from spindle.model.layout import METADATA_DISK, Layout
 from spindle.model.memo import by_content
 from spindle.model.node_inputs import PLACEHOLDER, ClusterInputs, DiskInputs, NodeInputs, host_mark
@@ -20,6 +21,7 @@ from spindle.model.tolerations import STANDING_TOLERATIONS
 
 # Increment it if a change of this module must reach running pods.
 TEMPLATE: Final = 1
+PART_TEMPLATE: Final = "podTemplate"  # in `spec_parts`, of pods with one
 
 KAFKA_UID: Final = 1000  # `appuser` of the image apache/kafka
 # A controlled shutdown takes at most five minutes; closing the logs follows. The pod ends as soon as both are done.
@@ -69,6 +71,16 @@ def spec_parts(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     return {part: _hash(value, 8) for part, value in _matters(cluster, node).items()}
 
 
+def recorded_parts(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """`spec_parts` as a pod was created with; empty if they are not recorded."""
+    notes = (pod.get("metadata") or {}).get("annotations") or {}
+    try:
+        parts = json.loads(notes.get(names.ANN_SPEC_PARTS) or "{}")
+    except ValueError:
+        return {}
+    return parts if isinstance(parts, dict) else {}
+
+
 def config_hash(node: NodeInputs) -> str:
     """Hash of all ``server.properties`` of a node, including dynamic ones; only for a pod in which Kafka does not run."""
     return _hash(node.server_properties, 16)
@@ -99,9 +111,9 @@ def _matters(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
             else [disk.name, disk.mode, disk.claim, disk.directory_id]
             for disk in node.disks
         ],
-        **(
-            {"restart": cluster.restart} if cluster.restart else {}
-        ),  # absent: pods of before stay as they are
+        # Absent: pods of before stay as they are.
+        **({"restart": cluster.restart} if cluster.restart else {}),
+        **({PART_TEMPLATE: dict(node.template)} if node.template else {}),
     }
 
 
@@ -132,7 +144,7 @@ def pod_labels(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
 
 def _pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
     name = names.pod_name(cluster.name, node.node_id)
-    return {
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -144,6 +156,7 @@ def _pod(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
         },
         "spec": _spec(cluster, node, name),
     }
+    return merged(pod, node.template, names.CONTAINER_KAFKA)
 
 
 def _spec(cluster: ClusterInputs, node: NodeInputs, name: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ FRONT: Final = (
     "nodes",
     "objects",
     "ownership",
+    "pod_trials",
     "pools",
     "racks",
     "refused_requests",

@@ -36,6 +36,21 @@ class Create(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TryPod(Action):
+    """Have the API server check a pod (a create with ``dryRun``), so that no pod is stopped for one that it would refuse.
+
+    Attributes:
+        object: the pod, under a name that no pod has.
+        key: under which the verdict is in the next snapshot (`PodTrial`).
+    """
+
+    doing: ClassVar[str] = "having the API server check a pod with a changed pod template"
+
+    object: Mapping[str, Any]
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Apply(Action):
     """Server-side apply with force, as the operator's field manager, over an object that the pass has seen. Otherwise the object is created, never overwritten.
 

@@ -81,6 +81,7 @@ _LOADERS: Final = frozenset({
 })  # fmt: skip
 
 PROVIDERS: Final = "config.providers"
+_SIDECARS: Final = "sidecars"  # the only part of the configuration that is no list
 
 # Settings with which a broker rejects the operator and the agents, or tells them too little: the minimum that leaves room for those.
 _LEAST: Final[Mapping[str, int]] = {
@@ -110,6 +111,7 @@ class Allowed:
         classes: classes (or paths of classes) that Kafka may load in addition to `CLASSES`; an entry that ends with a dot or a slash allows
             all below it; ``*`` for every class.
         annotations: keys of annotations of load balancers; ``*`` for all.
+        sidecars: whether pod templates may have containers of their own, with an image that is allowed.
         hadoop_settings: Hadoop settings for the rebalance job in addition to `allowed_hadoop.SETTINGS`; an entry that ends with a dot allows all
             below it; ``*`` for every setting.
     """
@@ -119,6 +121,7 @@ class Allowed:
     classes: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ANNOTATIONS
     hadoop_settings: tuple[str, ...] = ()
+    sidecars: bool = False
 
     def image(self, image: str) -> bool:
         """Whether pods may use an image."""
@@ -148,7 +151,8 @@ class Allowed:
 def read(text: str) -> Allowed:
     """Parse the operator's configuration.
 
-    It is a JSON object with any of ``images``, ``jvmOptions``, ``classes``, ``annotations`` and ``hadoopSettings``, each a list of strings.
+    It is a JSON object with any of ``images``, ``jvmOptions``, ``classes``, ``annotations`` and ``hadoopSettings``, each a list of strings, and
+    ``sidecars``, true or false.
 
     Raises:
         ValueError: it is not such an object; the message says what is wrong.
@@ -164,15 +168,19 @@ def read(text: str) -> Allowed:
         "annotations": "annotations",
         "hadoopSettings": "hadoop_settings",
     }
-    if not isinstance(found, dict) or (strange := sorted(found.keys() - keys.keys())):
+    if not isinstance(found, dict) or (strange := sorted(found.keys() - keys.keys() - {_SIDECARS})):
         raise ValueError(
-            f"must be an object with {', '.join(keys)}"
+            f"must be an object with {', '.join(keys)}, {_SIDECARS}"
             + (f", not {strange[0]}" if isinstance(found, dict) else "")
         )
+    sidecars = found.pop(_SIDECARS, False)
+    if sidecars not in (True, False):
+        raise ValueError(f"{_SIDECARS} must be true or false")
     for key, entries in found.items():
         if not isinstance(entries, list) or not all(isinstance(entry, str) and entry for entry in entries):
             raise ValueError(f"{key} must be a list of strings")
-    return Allowed(**{keys[key]: tuple(entries) for key, entries in found.items()})
+    lists: dict[str, Any] = {keys[key]: tuple(entries) for key, entries in found.items()}
+    return Allowed(**lists, sidecars=bool(sidecars))
 
 
 def _image_fits(image: str, entry: str) -> bool:

@@ -46,6 +46,7 @@ _ROUTINE: Final = Freshness(
 
 TABLE: Final[Mapping[type[Action], Freshness]] = {
     actions.Create: _GUARDED,  # a pod that is created starts a broker
+    actions.TryPod: _ROUTINE,  # it changes nothing
     actions.Apply: _GUARDED,  # the record of a broker says what may be formatted
     actions.Patch: _GUARDED,  # clearances, finalizers and claims' volumes
     actions.SetPodCondition: _GUARDED,  # PodDisruptionBudgets count it

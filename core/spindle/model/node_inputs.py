@@ -96,6 +96,7 @@ class NodeInputs:
         listener_types: the types of these listeners. Recorded only.
         log_dirs: a broker's list of log dirs as text, for its disks; empty for none. Recorded only.
         providers: classes of config providers that its configuration used before Spindle disallowed them, separated by commas.
+        template: what the user adds to the pod (`spindle.api.pod_template.PodTemplate.parts`); empty for nothing.
         only_if_used: disks that are used only if they have a replica; otherwise preflight waits until the pod is recreated without them.
     """
 
@@ -117,6 +118,7 @@ class NodeInputs:
     log_dirs: str = ""
     providers: str = ""
     only_if_used: tuple[str, ...] = ()
+    template: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

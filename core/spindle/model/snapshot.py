@@ -6,6 +6,7 @@ from typing import Any
 
 from spindle.model.agents import Agent
 from spindle.model.allowed import Allowed
+from spindle.model.pod_trials import PodTrial
 from spindle.model.refused_requests import RefusedRequest
 from spindle.model.spec_findings import SharedObject
 from spindle.model.start_progress import Start
@@ -98,6 +99,7 @@ class ClusterSnapshot:
         rebalance_image: of the rebalance job, where the KafkaCluster names none; empty if the operator knows none.
         rebalance_objects: the job's CronJob, ServiceAccount, Role and RoleBinding; ``jobs`` are its runs.
         refused: requests of this operator's previous pass that the API server refused.
+        pod_trials: the API server's verdicts on pods with a changed pod template, by `TryPod.key`.
         entropy: 32 fresh random bytes; the only source of new ids.
         spindle_image: the image that preflight runs from, the operator's own.
         policies: its NetworkPolicies.
@@ -147,3 +149,4 @@ class ClusterSnapshot:
     starts: Mapping[int, Start] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
     refused: tuple[RefusedRequest, ...] = ()
+    pod_trials: Mapping[str, PodTrial] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from spindle.api import names
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
+from spindle.api.pod_template import PodTemplate
 from spindle.api.reported_text import clipped_report
 from spindle.api.thresholds import Thresholds
 from spindle.model import objects
@@ -217,6 +218,11 @@ class ClusterState:
     def tolerations(self) -> list[Mapping[str, Any]]:
         """Tolerations of the pods."""
         return [*STANDING_TOLERATIONS, *(t.to_dict() for t in self.spec.scheduling.tolerations)]
+
+    def tolerations_with(self, template: PodTemplate | None) -> list[Mapping[str, Any]]:
+        """Tolerations of the pods with a pod template."""
+        more = template.spec.tolerations if template is not None else ()
+        return [*self.tolerations, *(each.to_dict() for each in more)]
 
     @cached_property
     def hosts_with_volumes(self) -> tuple[str, ...]:

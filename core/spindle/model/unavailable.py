@@ -49,7 +49,10 @@ def on_closed_node(state: ClusterState, node_id: int) -> bool:
     broker = state.brokers.get(node_id)
     recorded = (broker["spec"].get("node") or "") if broker is not None else ""
     node = state.nodes.get(state.node_of(node_id) or recorded)
-    return node is not None and closed(node, state.tolerations)
+    if node is None:
+        return False
+    pool = state.pool_of(broker) if broker is not None else None
+    return closed(node, state.tolerations_with(pool.pod_template if pool is not None else None))
 
 
 def token(mark: Mapping[str, Any]) -> str:

@@ -130,6 +130,24 @@ SECTIONS = (
                 "ticket",
             ),
             Reason(
+                "InvalidPodTemplate",
+                "a [pod template](../pod-template.md) names something that Spindle owns in the pod, or would lower the pod's security level. Nothing of that spec is applied; Spindle manages the cluster by the previous one",
+                "correct the field as the message says",
+                "ticket",
+            ),
+            Reason(
+                "PodTemplateUnchecked",
+                "the API server has not checked the pod with a changed [pod template](../pod-template.md) yet; no pod is stopped before",
+                "nothing: it takes seconds",
+                "none",
+            ),
+            Reason(
+                "PodTemplateRefused",
+                "the API server, or an admission webhook, would refuse the pod with the changed [pod template](../pod-template.md), so the running pod is not stopped",
+                "correct the template, or the policy or webhook that the message names; Spindle has the pod checked again every minute",
+                "ticket",
+            ),
+            Reason(
                 "ConfigApplied",
                 "settings were applied without a restart, to a broker or to the whole cluster",
             ),

@@ -44,6 +44,12 @@ SECTIONS = (
                 "ticket",
             ),
             Reason(
+                "AddedContainerFailed",
+                "a sidecar or init container of a [pod template](../pod-template.md) does not run, so the pod is not ready",
+                "correct the container in the pod template, or remove it",
+                "ticket",
+            ),
+            Reason(
                 "StartDeadlineExceeded",
                 "Kafka runs in a broker's pod, but has not joined the cluster within `spec.rolling.backWithinSeconds`; time in which it loads its logs does not count. Most often a disk does not answer",
                 "correct the cause: replace the disk that the entry names, or see the pod's log; then delete the pod",

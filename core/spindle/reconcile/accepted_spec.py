@@ -7,13 +7,14 @@ from typing import Final
 from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.owned import owner_of
-from spindle.config import spec_allowed
+from spindle.config import spec_allowed, template_check
 from spindle.config.metrics_check import refused_metrics
 from spindle.config.racks_check import refused_racks
 from spindle.config.release import version_to_run
 from spindle.config.server_properties import parsed
 from spindle.config.spec_allowed import Ask, not_allowed
 from spindle.config.spec_settings import refused_settings
+from spindle.config.template_check import refused_templates
 from spindle.model import objects
 from spindle.model.actions import Action, Apply, Create
 from spindle.model.plan_builder import PlanBuilder
@@ -49,7 +50,17 @@ def as_accepted(state: ClusterState) -> ClusterState:
     # A key that Spindle owns is reported as such, not as one that its release does not know.
     owned = {(ask.refused.field, ask.refused.key) for ask in asked if owner_of(ask.refused.key) is not None}
     wrong = {x for x in refused_settings(state.spec, version_to_run(state)) if (x.field, x.key) not in owned}
-    refused = tuple(sorted({*wrong, *fresh, *refused_metrics(state.spec), *refused_racks(state.spec)}))
+    refused = tuple(
+        sorted(
+            {
+                *wrong,
+                *fresh,
+                *refused_metrics(state.spec),
+                *refused_racks(state.spec),
+                *refused_templates(state.spec),
+            }
+        )
+    )
     if not refused:
         return replace(state, tolerated=_told(asked))
     carried = recorded or _as_carried(state, refused)
@@ -162,7 +173,7 @@ def _or_stay(state: ClusterState, refused: RejectedSettings) -> str:
     if (
         state.spec_accepted is None
         or state.spec_accepted.version == before
-        or refused.reason == spec_allowed.REASON
+        or refused.reason in (spec_allowed.REASON, template_check.REASON)
     ):
         return ""
     still = {(each.field, each.key) for each in refused_settings(state.spec_accepted, before)}

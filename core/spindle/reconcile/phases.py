@@ -66,6 +66,7 @@ from spindle.rollout.out_of_sync import report_out_of_sync
 from spindle.rollout.overdue_starts import report_overdue_starts
 from spindle.rollout.pods import reconcile_pods
 from spindle.rollout.readiness_gates import reconcile_gates
+from spindle.rollout.template_trials import try_templates
 from spindle.rollout.upgrade import reconcile_upgrade
 from spindle.rollout.zone_drains import reconcile_drains
 from spindle.samples.topics import reconcile_samples
@@ -137,6 +138,7 @@ def limit_evictions(
     held_controllers: Mapping[int, Waiting],
     held_brokers: frozenset[int],
     drained: frozenset[int],
+    untried: Mapping[int, Waiting],
 ) -> EvictionLimits:
     """What holds evictions back, with every replica counted that leaves its assignment in this pass."""
     partitions = inventory.state.kafka.partition_index.by_key
@@ -148,6 +150,7 @@ def limit_evictions(
             **restore_pending(next_journal, partitions, wanted),
             **hold_restarts(inventory, wanted),
             **held_controllers,
+            **untried,
         },
         given=drained | restart_next,
         before=meant(next_journal, partitions),
@@ -220,6 +223,7 @@ PHASES: Final = (
     Phase(move_replicas, provides=("moved", "next_journal")),
     Phase(write_records, closes="records"),
     Phase(drain_zones, provides="drained"),
+    Phase(try_templates, provides="untried"),
     Phase(limit_evictions, provides="limits", closes="wanted"),
     Phase(reconcile_evictions),
     Phase(reconcile_gates),

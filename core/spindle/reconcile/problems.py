@@ -62,6 +62,33 @@ def _containers(state: ClusterState, builder: PlanBuilder, node_id: int, pod: Sn
         else:
             builder.wait(_not_starting(pod, container, reason, reported))
         return
+    _added_containers(pod, builder)
+
+
+def _added_containers(pod: SnapshotObject, builder: PlanBuilder) -> None:
+    """Report the first container of a pod template that does not start: the pod is not ready without it."""
+    spec = pod.get("spec") or {}
+    for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        container = str(each.get("name"))
+        found = None if container in names.NODE_CONTAINERS else objects.waiting(pod, container)
+        if found is None or found["reason"] in _STARTING:
+            continue
+        name, reason = objects.name(pod), str(found["reason"])
+        cause = (
+            f"it exits: {crash_cause(pod, container)}"
+            if reason == _BACK_OFF
+            else str(found["message"]) or reason
+        )
+        builder.wait(
+            Waiting(
+                _ACTION,
+                f"Pod/{name}",
+                "AddedContainerFailed",
+                f"Container {container} of {name}, which a pod template adds, does not run, so the pod is not ready: {cause}",
+                f"Correct the container in the pod template, or remove it. For its log run: kubectl logs {name} -c {container} --previous",
+            )
+        )
+        return
 
 
 def _all_full(state: ClusterState, node_id: int) -> list[str]:

@@ -1,10 +1,9 @@
 """Names what differs between a pod and the pod that Spindle would create now, for the event that announces its restart."""
 
-import json
 from typing import Any, Final
 
 from spindle.api import names
-from spindle.manifests.pods import kafka_image, spec_parts
+from spindle.manifests.pods import PART_TEMPLATE, kafka_image, recorded_parts, spec_parts
 from spindle.model import objects
 from spindle.model.node_inputs import ClusterInputs, NodeInputs
 from spindle.model.waiting import some
@@ -15,6 +14,7 @@ _WORDS: Final = {
     "jvm": "its JVM options",
     "metrics": "metrics.enabled",
     "nodeSelector": "its node selector",
+    PART_TEMPLATE: "podTemplate",
     "priorityClass": "its priority class",
     "pullSecrets": "its image pull secrets",
     "resources": "its CPU and memory",
@@ -24,13 +24,16 @@ _WORDS: Final = {
     "tolerations": "its tolerations",
 }
 
+_OPTIONAL: Final = (PART_TEMPLATE, "restart")  # only pods with a value have these parts
+
 
 def what_changed(pod: objects.RawObject, cluster: ClusterInputs, node: NodeInputs) -> str:
     """A clause such as "its configuration and its disks changed"; a general one if the pod has no annotation that records its parts."""
     before, after = objects.image(pod, names.CONTAINER_KAFKA), kafka_image(cluster)
-    parts = _parts(pod)
-    before_it = {"restart": None} if parts else {}  # only pods with a text have this part
-    fresh = spec_parts(cluster, node)
+    parts = recorded_parts(pod)
+    before_it: dict[str, Any] = dict.fromkeys(_OPTIONAL) if parts else {}
+    gone: dict[str, Any] = dict.fromkeys(each for each in _OPTIONAL if each in parts)
+    fresh = {**gone, **spec_parts(cluster, node)}
     changed = [
         _WORDS[part]
         for part in sorted(fresh)
@@ -39,11 +42,3 @@ def what_changed(pod: objects.RawObject, cluster: ClusterInputs, node: NodeInput
     if before is not None and before != after:
         changed.insert(0, f"Kafka's image (from {before} to {after})")
     return f"{some(changed)} changed" if changed else "its pod template changed"
-
-
-def _parts(pod: objects.RawObject) -> dict[str, Any]:
-    try:
-        parts = json.loads(objects.annotation(pod, names.ANN_SPEC_PARTS) or "{}")
-    except ValueError:
-        return {}
-    return parts if isinstance(parts, dict) else {}
