@@ -1,5 +1,6 @@
 """Pod templates: what they add, what they may not touch, what restarts, and that a pod that would be refused stops none."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.pod_template import PodTemplate, parts_of
-from spindle.config.preview import NEXT_RUN, ROLL, preview
+from spindle.brokers.claim_metadata import ANN_ADDED
+from spindle.config.preview import NEXT_RUN, ROLL, RUNNING, preview
 from spindle.config.spec_allowed import named, not_allowed
 from spindle.config.template_check import REASON, refused_templates
 from spindle.manifests.cronjob import cron_job, executor_pod
@@ -495,6 +497,124 @@ def test_zones_are_chosen_among_the_nodes_that_the_template_admits() -> None:
     racks = {broker["spec"].get("rack") for broker in world.all("KafkaBroker")}
     assert "zone-a" not in racks
     assert racks
+
+
+def claims(world: World, role: str) -> list[dict[str, Any]]:
+    return [
+        c for c in world.all("PersistentVolumeClaim") if c["metadata"]["labels"][names.LABEL_ROLE] == role
+    ]
+
+
+def test_claims_get_their_metadata_and_lose_it_without_a_restart() -> None:
+    world = settled()
+    pods = {pod["metadata"]["uid"] for pod in world.all("Pod")}
+    (pool,) = world.cluster["spec"]["brokerPools"]
+    before = {c["metadata"]["name"]: c["metadata"] for c in world.all("PersistentVolumeClaim")}
+    pool["claimMetadata"] = {"labels": {"team": "a"}, "annotations": {"example.com/backup": "no"}}
+    world.settle()
+
+    for each in claims(world, "broker"):
+        assert each["metadata"]["labels"]["team"] == "a"
+        assert each["metadata"]["annotations"]["example.com/backup"] == "no"
+        assert (
+            each["metadata"]["annotations"].items() >= before[each["metadata"]["name"]]["annotations"].items()
+        )
+    assert not [each for each in claims(world, "controller") if "team" in each["metadata"]["labels"]]
+    pool["claimMetadata"] = {"labels": {"team": "b"}}
+    world.settle()
+    assert {each["metadata"]["labels"]["team"] for each in claims(world, "broker")} == {"b"}
+    assert not [e for e in claims(world, "broker") if "example.com/backup" in e["metadata"]["annotations"]]
+    del pool["claimMetadata"]
+    world.settle()
+    after = {c["metadata"]["name"]: c["metadata"] for c in world.all("PersistentVolumeClaim")}
+    assert {name: (m["labels"], m["annotations"]) for name, m in after.items()} == {
+        name: (m["labels"], m["annotations"]) for name, m in before.items()
+    }
+    assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == pods
+
+
+def test_a_record_of_added_keys_removes_nothing_of_spindles() -> None:
+    world = settled()
+    (claim, *_) = claims(world, "broker")
+    forged = {"annotations": [names.ANN_DIRECTORY_ID, names.ANN_CLUSTER_ID], "labels": [names.LABEL_CLUSTER]}
+    claim["metadata"]["annotations"][ANN_ADDED] = json.dumps(forged)
+    world.put(claim)
+    world.settle()
+
+    found = world.get("PersistentVolumeClaim", claim["metadata"]["name"])["metadata"]
+    assert (
+        found["annotations"][names.ANN_DIRECTORY_ID]
+        == claim["metadata"]["annotations"][names.ANN_DIRECTORY_ID]
+    )
+    assert found["labels"][names.LABEL_CLUSTER] == "demo"
+    assert ANN_ADDED not in found["annotations"]
+
+
+def test_services_get_their_metadata() -> None:
+    world = settled()
+    world.cluster["spec"]["serviceMetadata"] = {
+        "labels": {"team": "a"},
+        "annotations": {"example.com/x": "y"},
+    }
+    world.settle()
+
+    for service in world.all("Service"):
+        assert service["metadata"]["labels"]["team"] == "a"
+        assert service["metadata"]["labels"][names.LABEL_CLUSTER] == "demo"
+        assert service["metadata"]["annotations"]["example.com/x"] == "y"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"serviceMetadata": {"labels": {"spindle.dev/cluster": "x"}}}, "spec.serviceMetadata.labels"),
+        (
+            {
+                "controllers": {
+                    "storage": {"size": "1Gi"},
+                    "claimMetadata": {"annotations": {"spindle.dev/disk": "x"}},
+                }
+            },
+            "spec.controllers.claimMetadata.annotations",
+        ),
+        (
+            {
+                "controllers": {
+                    "storage": {"size": "1Gi"},
+                    "claimMetadata": {"annotations": {"volume.kubernetes.io/selected-node": "x"}},
+                }
+            },
+            "spec.controllers.claimMetadata.annotations",
+        ),
+    ],
+)
+def test_metadata_that_is_not_the_users_is_refused(fields: dict[str, Any], field: str) -> None:
+    (found,) = refused_templates(spec_with({}, **fields))
+
+    assert found.field == field
+    assert found.way_out.startswith("remove it; ")
+
+
+def test_annotations_of_services_are_the_administrators_to_allow() -> None:
+    spec = spec_with({}, serviceMetadata={"annotations": {"example.com/dns": "x"}})
+
+    (found,) = not_allowed("demo", spec, Allowed(), {})
+    assert "allow.annotations" in found.refused.way_out
+    assert not not_allowed("demo", spec, Allowed(annotations=("example.com/dns",)), {})
+
+
+def test_preview_of_metadata_restarts_nothing() -> None:
+    before = spec_with({})
+    after = spec_with(
+        {},
+        serviceMetadata={"labels": {"a": "b"}},
+        controllers={"storage": {"size": "1Gi"}, "claimMetadata": {"labels": {"a": "b"}}},
+    )
+
+    assert {(c.what, c.how) for c in preview(before, after)} == {
+        ("serviceMetadata", RUNNING),
+        ("claimMetadata", RUNNING),
+    }
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from spindle.api.common import ApiModel, ObjectMeta, list_map, longest, rule, ru
 from spindle.api.listeners import Listener, Listeners, ListenerStatus
 from spindle.api.metrics import Metrics
 from spindle.api.names import API_VERSION
+from spindle.api.pod_template import TemplateMetadata
 from spindle.api.policy import (
     RACK_AWARE,
     REPLICA_SELECTOR,
@@ -133,6 +134,10 @@ class KafkaClusterSpec(ApiModel):
     listeners: Listeners = Field(
         default_factory=list,
         description="Additional listeners for clients. The listener client (port 9092, inside Kubernetes, mTLS) always exists.",
+    )
+    service_metadata: TemplateMetadata | None = Field(
+        None,
+        description="Labels and annotations of all Services; a listener's own annotations take precedence. Spindle's Helm chart defines which annotations are allowed.",
     )
     security: Security = Field(
         default_factory=Security, description="Certificates and the certificate authority."

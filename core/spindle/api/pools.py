@@ -17,7 +17,7 @@ from spindle.api.common import (
     rules,
 )
 from spindle.api.config_rules import config_rules
-from spindle.api.pod_template import PodTemplate
+from spindle.api.pod_template import PodTemplate, TemplateMetadata
 from spindle.api.thresholds import Thresholds
 
 MAX_DISKS = 64
@@ -161,6 +161,10 @@ class Controllers(ApiModel):
     )
     jvm: ControllerJvm = Field(default_factory=ControllerJvm, description="JVM options of the controllers.")
     pod_template: PodTemplate | None = Field(None, description="What is added to the controllers' pods.")
+    claim_metadata: TemplateMetadata | None = Field(
+        None,
+        description="Labels and annotations of the controllers' claims; they are changed without a restart.",
+    )
 
 
 class PoolDisks(ApiModel):
@@ -240,3 +244,7 @@ class BrokerPool(ApiModel):
     )
     jvm: BrokerJvm = Field(default_factory=BrokerJvm, description="JVM options of the brokers.")
     pod_template: PodTemplate | None = Field(None, description="What is added to the pods of these brokers.")
+    claim_metadata: TemplateMetadata | None = Field(
+        None,
+        description="Labels and annotations of these brokers' claims; they are changed without a restart.",
+    )

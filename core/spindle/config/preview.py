@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.api.metrics import Metrics
-from spindle.api.pod_template import parts_of
+from spindle.api.pod_template import TemplateMetadata, parts_of
 from spindle.config import server_properties
 from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, fixed
 
@@ -21,6 +21,7 @@ STAYS: Final = "not reverted: Kafka keeps the value"
 FILLED: Final = "Spindle moves replicas to the new brokers"
 EMPTIED: Final = "Spindle first moves all replicas off the brokers to be removed, if the others have space"
 
+_NONE: Final = TemplateMetadata()
 # Fields of the spec that affect all pods.
 _SHARED: Final = ("version", "image", "scheduling")
 
@@ -58,6 +59,8 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]
         if pool.name in before:
             changes += _of_pool(old, new, before[pool.name], pool)
     changes += _coming_and_going(old, new)
+    if (old.service_metadata or _NONE) != (new.service_metadata or _NONE):
+        changes.append(PreviewChange("serviceMetadata", "Services", RUNNING))
     job = [parts_of(spec.rebalance.engine.pod_template) for spec in (old, new)]
     if job[0] != job[1]:
         changes.append(PreviewChange("rebalance.engine.podTemplate", "the rebalance job", NEXT_RUN))
@@ -127,6 +130,8 @@ def _made_from(before: Any, after: Any, where: str) -> list[PreviewChange]:
     ]
     if parts_of(before.pod_template) != parts_of(after.pod_template):
         changes.append(PreviewChange("podTemplate", where, ROLL))
+    if (before.claim_metadata or _NONE) != (after.claim_metadata or _NONE):
+        changes.append(PreviewChange("claimMetadata", where, RUNNING))
     return changes
 
 

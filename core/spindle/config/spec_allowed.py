@@ -72,6 +72,7 @@ def not_allowed(
     found += [
         *_settings(spec, allowed),
         *_sidecars(spec, allowed),
+        *_service_annotations(spec, allowed),
         *_rollup(spec, allowed),
         *_lent(cluster, spec, lent),
         *_disks(spec),
@@ -172,6 +173,20 @@ def _annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
                     f"annotation {key[:_SHOWN]} is not among those that the installation allows: load balancers are created with the permissions of the cloud account",
                     "remove it, or ask the administrator to add it to the chart's value allow.annotations",
                 )
+
+
+def _service_annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
+    """Those of Services reach load balancers as well."""
+    metadata = spec.service_metadata
+    for key, value in (metadata.annotations if metadata is not None else {}).items():
+        if not allowed.annotation(key):
+            yield _ask(
+                "spec.serviceMetadata.annotations",
+                key[:128],
+                value,
+                f"annotation {key[:_SHOWN]} is not among those that the installation allows: load balancers are created with the permissions of the cloud account",
+                "remove it, or ask the administrator to add it to the chart's value allow.annotations",
+            )
 
 
 def _settings(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.api.pod_template import PodTemplate
+from spindle.api.pod_template import PodTemplate, TemplateMetadata
 from spindle.manifests import template_rules as rules
 from spindle.model.spec_findings import RejectedSettings
 
 REASON: Final = "InvalidPodTemplate"
+CLAIMS: Final = "claimMetadata"
 _SHOWN: Final = 63  # characters of a name in a field
 
 
@@ -32,9 +33,24 @@ def refused_templates(spec: KafkaClusterSpec) -> tuple[RejectedSettings, ...]:
     scrape = spec.metrics.enabled
     found: list[RejectedSettings] = []
     for field, template, own in templates(spec):
-        found += _of_metadata(field, template, scrape=scrape)
+        found += _labels_and_annotations(f"{field}.metadata", template.metadata, scrape=scrape)
         found += _of_spec(f"{field}.spec", template.spec.to_dict(), own)
+    for field, metadata in _of_objects(spec):
+        found += _labels_and_annotations(field, metadata, scrape=False)
+        if field.endswith(CLAIMS):
+            for key in sorted(metadata.annotations):
+                found += _refusal(f"{field}.annotations", key, rules.kubernetes_own(key))
     return tuple(sorted(set(found)))
+
+
+def _of_objects(spec: KafkaClusterSpec) -> Iterator[tuple[str, TemplateMetadata]]:
+    """The metadata of claims and Services, with their fields."""
+    found = [
+        ("spec.serviceMetadata", spec.service_metadata),
+        (f"spec.controllers.{CLAIMS}", spec.controllers.claim_metadata),
+        *((f"spec.brokerPools[{pool.name}].{CLAIMS}", pool.claim_metadata) for pool in spec.broker_pools),
+    ]
+    yield from ((field, metadata) for field, metadata in found if metadata is not None)
 
 
 def added_containers(template: PodTemplate, own: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
@@ -82,15 +98,16 @@ def _named(kind: str, name: object, place: str) -> list[tuple[str, str, str]]:
     return [(kind, str(name), place)] if name else []
 
 
-def _of_metadata(field: str, template: PodTemplate, *, scrape: bool) -> Iterator[RejectedSettings]:
-    metadata = template.metadata
+def _labels_and_annotations(
+    field: str, metadata: TemplateMetadata, *, scrape: bool
+) -> Iterator[RejectedSettings]:
     for part, keys, refused in (
         ("labels", metadata.labels, rules.label),
         ("annotations", metadata.annotations, rules.annotation),
     ):
         for key in sorted(keys):
             if scrape or not rules.scrapes(key):
-                yield from _refusal(f"{field}.metadata.{part}", key, refused(key))
+                yield from _refusal(f"{field}.{part}", key, refused(key))
 
 
 def _of_spec(field: str, spec: Mapping[str, Any], own: str) -> Iterator[RejectedSettings]:

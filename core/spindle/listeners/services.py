@@ -3,6 +3,7 @@
 from spindle.listeners.external_addresses import listener_services, reconcile_listeners
 from spindle.manifests.budgets import broker_budget, controller_budget, drain_budget
 from spindle.manifests.ensure_applied import ensure_applied
+from spindle.manifests.pod_template import described
 from spindle.manifests.services import services
 from spindle.model import objects
 from spindle.model.plan_builder import PlanBuilder
@@ -16,7 +17,8 @@ def reconcile_services(state: ClusterState, builder: PlanBuilder) -> None:
         live = objects.by_name(state.snap.services)
         scraped = state.spec.metrics.enabled
         for wanted in (*services(state.cluster, metrics=scraped), *listener_services(state)):
-            ensure_applied(builder, wanted, live.get(objects.name(wanted)))
+            made = described(wanted, state.spec.service_metadata)
+            ensure_applied(builder, made, live.get(objects.name(made)))
         reconcile_listeners(state, builder)
     if "poddisruptionbudgets" not in state.snap.unknown:
         live = objects.by_name(state.snap.budgets)

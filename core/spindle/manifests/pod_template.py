@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from spindle.api.pod_template import TemplateMetadata
 from spindle.manifests import template_rules as rules
 
 _NODES: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -33,6 +34,21 @@ def merged(pod: Mapping[str, Any], template: Mapping[str, Any], own: str) -> dic
         spec["securityContext"] = {**(spec.get("securityContext") or {}), **security}
     _files(spec, theirs, own)
     return {**pod, "metadata": metadata, "spec": spec}
+
+
+def described(obj: Mapping[str, Any], metadata: TemplateMetadata | None) -> dict[str, Any]:
+    """An object with the labels and annotations that users add to objects of its kind; its own stay."""
+    if metadata is None:
+        return dict(obj)
+    made = dict(obj["metadata"])
+    for part, asked, refused in (
+        ("labels", metadata.labels, rules.label),
+        ("annotations", metadata.annotations, rules.annotation),
+    ):
+        added = {key: value for key, value in asked.items() if refused(key) is None or rules.scrapes(key)}
+        if added:
+            made[part] = {**added, **(made.get(part) or {})}
+    return {**obj, "metadata": made}
 
 
 def _scheduling(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:

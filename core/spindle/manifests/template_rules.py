@@ -102,6 +102,17 @@ def annotation(key: str) -> Why | None:
     return None
 
 
+def kubernetes_own(key: str) -> Why | None:
+    """The same for an annotation of a claim that Kubernetes itself reads: where its volume is, and who provisions it."""
+    domain = key.partition("/")[0]
+    if "/" in key and (domain == "kubernetes.io" or domain.endswith((".kubernetes.io", ".k8s.io"))):
+        return (
+            f"annotation {key} is Kubernetes' own record about the claim",
+            "remove it; annotations with a prefix of your own are free",
+        )
+    return None
+
+
 def scrapes(key: str) -> bool:
     """Whether an annotation is Spindle's only with ``spec.metrics.enabled``."""
     return key in _SCRAPE

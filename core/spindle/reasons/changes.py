@@ -131,7 +131,7 @@ SECTIONS = (
             ),
             Reason(
                 "InvalidPodTemplate",
-                "a [pod template](../pod-template.md) names something that Spindle owns in the pod, or would lower the pod's security level. Nothing of that spec is applied; Spindle manages the cluster by the previous one",
+                "a [pod template](../pod-template.md), or the metadata of claims or Services, names something that Spindle owns, or would lower the pod's security level. Nothing of that spec is applied; Spindle manages the cluster by the previous one",
                 "correct the field as the message says",
                 "ticket",
             ),

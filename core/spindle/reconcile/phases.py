@@ -9,6 +9,7 @@ to Kafka come last, because one that Kafka rejects ends the pass; a phase that m
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from spindle.brokers.claim_metadata import reconcile_claim_metadata
 from spindle.brokers.claims import reconcile_claims
 from spindle.brokers.cluster_identity import reconcile_identity
 from spindle.brokers.pools_record import reconcile_pools
@@ -187,6 +188,7 @@ PHASES: Final = (
     Phase(reconcile_security),
     Phase(reconcile_job),
     Phase(reconcile_claims),
+    Phase(reconcile_claim_metadata),
     Phase(reconcile_volume_sizes),
     Phase(reconcile_configuration),
     Phase(reconcile_pods, provides="wanted"),
