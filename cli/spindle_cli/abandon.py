@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from spindle.api import names
-from spindle_cli import objects
+from spindle_cli import completion, objects
 from spindle_cli.consent import consent
 from spindle_cli.copied import command
 from spindle_cli.doctor import installation, reading
@@ -60,7 +60,9 @@ def abandon(
 
 
 def abandon_user(
-    user: Annotated[str, typer.Argument(help="KafkaUser that is being deleted.")],
+    user: Annotated[
+        str, typer.Argument(autocompletion=completion.users, help="KafkaUser that is being deleted.")
+    ],
     namespace: Namespace = None,
     name: Name = None,
     no_operator: NoOperator = False,

@@ -10,11 +10,11 @@ from spindle_cli.copied import in_namespace
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.objects import Objects
 from spindle_cli.screen import say, tell
-from spindle_cli.terminal import Namespace, sentences
+from spindle_cli.terminal import Cluster, Namespace, sentences
 
 
 def backup(
-    cluster: Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one.")] = None,
+    cluster: Cluster = None,
     namespace: Namespace = None,
     secrets: Annotated[
         bool,

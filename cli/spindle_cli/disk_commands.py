@@ -7,7 +7,7 @@ import typer
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.model.given_consent import NamedLoss, losses_named_in
-from spindle_cli import field_requests
+from spindle_cli import completion, field_requests
 from spindle_cli.cluster_commands import while_paused
 from spindle_cli.consent import consent
 from spindle_cli.copied import command
@@ -18,7 +18,9 @@ from spindle_cli.terminal import Broker, Force, Namespace, sentences
 
 app: Final = typer.Typer(no_args_is_help=True, help="One disk: drain, cordon, release, accept its loss.")
 
-Disk = Annotated[str, typer.Argument(help="Name of the disk, for example disk0.")]
+Disk = Annotated[
+    str, typer.Argument(autocompletion=completion.disks, help="Name of the disk, for example disk0.")
+]
 _CORDON_SINCE: Final = (4, 3)
 
 

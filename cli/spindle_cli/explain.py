@@ -3,12 +3,13 @@
 import re
 from difflib import get_close_matches
 from posixpath import normpath
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from spindle.reasons import all_reasons, find, page_of
 from spindle.reasons.reason import Reason
+from spindle_cli.output import Output, OutputOption, structured
 from spindle_cli.screen import say
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
@@ -24,13 +25,28 @@ def explain(
         str,
         typer.Argument(help="As in status.waiting, a condition or an event, for example WouldBeUnderMinIsr."),
     ],
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Explain a reason: what it means, what unblocks it, whether it should alert somebody. Needs no cluster."""
     found = find(reason)
     if found is None:
         say(f"spindle: {_unknown(reason)}", err=True)
         raise typer.Exit(1)
-    say(explanation(found))
+    if output in (Output.JSON, Output.YAML):
+        typer.echo(structured(as_data(found), output))
+    else:
+        say(explanation(found))
+
+
+def as_data(reason: Reason) -> dict[str, Any]:
+    """The entry for programs."""
+    return {
+        "reason": reason.name,
+        "means": _plain(reason.means),
+        "resolve": _plain(reason.resolve),
+        "alert": reason.alert,
+        "page": f"docs/{page_of(reason)}",
+    }
 
 
 def explanation(reason: Reason) -> str:

@@ -138,6 +138,10 @@ class Kube:
         """The namespace's KafkaClusters, as the API server sends them."""
         return self._list("kafkaclusters")
 
+    def raw_list(self, kind: str) -> list[Json]:
+        """The namespace's objects of a kind of Spindle's, as the API server sends them."""
+        return self._list(PLURALS[kind])
+
     def clusters(self) -> "list[KafkaCluster]":
         """The namespace's clusters."""
         from spindle.api.cluster import KafkaCluster  # noqa: PLC0415 - as above

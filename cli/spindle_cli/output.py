@@ -16,10 +16,17 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
+_WIDE = 1000  # characters; no line wraps
+
 OutputOption = Annotated[
     Output,
     typer.Option("--output", "-o", help="table, wide (as table, with nothing shortened), json or yaml."),
 ]
+
+
+def wide(form: Output) -> int | None:
+    """Width in characters in which this form is printed; None for that of the terminal."""
+    return _WIDE if form is Output.WIDE else None
 
 
 def structured(value: Any, form: Output) -> str:

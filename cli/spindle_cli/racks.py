@@ -1,6 +1,6 @@
 """``spindle racks``: which ``client.rack`` a consumer sets in which zone."""
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 from rich.table import Table
@@ -10,13 +10,13 @@ from spindle.api.cluster import KafkaCluster
 from spindle_cli.kube import Kube
 from spindle_cli.output import Output, OutputOption, structured
 from spindle_cli.screen import on_one_line, say
-from spindle_cli.terminal import Namespace, console, sentences
+from spindle_cli.terminal import Cluster, Namespace, console, sentences
 
 _OFF: Final = "Consumers fetch from leaders whatever they set: spec.racks.followerFetching is false. Set it to true to let them fetch in their zone."
 
 
 def racks(
-    cluster: Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one.")] = None,
+    cluster: Cluster = None,
     namespace: Namespace = None,
     output: OutputOption = Output.TABLE,
 ) -> None:

@@ -6,25 +6,33 @@ from typing import Annotated, Final
 
 import typer
 
-from spindle_cli import following, proposals, rebalance_report, terminal
+from spindle_cli import completion, following, proposals, rebalance_report, terminal
 from spindle_cli.copied import command
 from spindle_cli.kube import Kube
+from spindle_cli.output import Output, OutputOption, structured, wide
 from spindle_cli.screen import on_one_line, say, tell
 from spindle_cli.terminal import Namespace, OfCluster, sentences
 
 app: Final = typer.Typer(no_args_is_help=True, help="Proposals to move replicas: run, show, approve, stop.")
 
-Proposal = Annotated[str, typer.Argument(help="KafkaRebalance; see: spindle rebalance list.")]
+Proposal = Annotated[
+    str,
+    typer.Argument(autocompletion=completion.proposals, help="KafkaRebalance; see: spindle rebalance list."),
+]
 
 
 @app.command("list")
-def show_all(cluster: OfCluster = None, namespace: Namespace = None) -> None:
+def show_all(
+    cluster: OfCluster = None, namespace: Namespace = None, output: OutputOption = Output.TABLE
+) -> None:
     """List proposals, with their phase and progress."""
     with sentences():
         kube = Kube.connect(namespace)
         found = kube.rebalances(cluster)
-        if found:
-            terminal.console.print(proposals.list_of(on_one_line(found)))
+        if output in (Output.JSON, Output.YAML):
+            typer.echo(structured({"proposals": [each.to_dict() for each in found]}, output))
+        elif found:
+            terminal.console.print(proposals.list_of(on_one_line(found)), width=wide(output))
         else:
             say(f"There is no KafkaRebalance in namespace {kube.namespace}.")
 
@@ -34,10 +42,15 @@ def show(
     name: Proposal,
     namespace: Namespace = None,
     moves: Annotated[int, typer.Option(min=0, help="How many moves to show, the largest first.")] = 20,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show the cost and the gain of a proposal, its largest moves, and their state."""
     with sentences():
-        terminal.console.print(proposals.page(on_one_line(Kube.connect(namespace).rebalance(name)), moves))
+        found = Kube.connect(namespace).rebalance(name)
+        if output in (Output.JSON, Output.YAML):
+            typer.echo(structured(found.to_dict(), output))
+        else:
+            terminal.console.print(proposals.page(on_one_line(found), moves), width=wide(output))
 
 
 @app.command()

@@ -8,20 +8,22 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from spindle_cli import overview
+from spindle_cli import completion, overview
 from spindle_cli.copied import command
 from spindle_cli.kube import ClusterView, Json, Kube, KubeError
-from spindle_cli.output import Output, OutputOption, structured
+from spindle_cli.output import Output, OutputOption, structured, wide
 from spindle_cli.screen import on_one_line, say, tell
-from spindle_cli.terminal import Namespace, console, pause, sentences
+from spindle_cli.terminal import Cluster, Namespace, console, pause, sentences
 
 _POLL_S: Final = 1.0
-_WIDE: Final = 1000  # characters; no line wraps
 
 
 def status(
     cluster: Annotated[
-        str | None, typer.Argument(help="KafkaCluster; default: all of the namespace.")
+        str | None,
+        typer.Argument(
+            autocompletion=completion.clusters, help="KafkaCluster; default: all of the namespace."
+        ),
     ] = None,
     namespace: Namespace = None,
     output: OutputOption = Output.TABLE,
@@ -44,7 +46,7 @@ def status(
         else:
             with _known_form(view.cluster):
                 shown = overview.overview(_on_screen(view), datetime.now(UTC))
-            console.print(shown, width=_WIDE if output is Output.WIDE else None)
+            console.print(shown, width=wide(output))
 
 
 def _shown(obj: Json) -> Json:
@@ -74,16 +76,15 @@ def _show_many(kube: Kube, clusters: list[Json], output: Output) -> None:
     if output in (Output.JSON, Output.YAML):
         typer.echo(structured({"clusters": [_shown(each) for each in clusters]}, output))
     elif clusters:
-        wide = output is Output.WIDE
         with _known_form(*clusters):
-            shown = overview.list_of(on_one_line(clusters), wide=wide)
-        console.print(shown, width=_WIDE if wide else None)
+            shown = overview.list_of(on_one_line(clusters), wide=output is Output.WIDE)
+        console.print(shown, width=wide(output))
     else:
         say(f"There is no KafkaCluster in namespace {kube.namespace}.")
 
 
 def wait(
-    cluster: Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one.")] = None,
+    cluster: Cluster = None,
     namespace: Namespace = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which to stop waiting.")] = 600.0,
 ) -> None:

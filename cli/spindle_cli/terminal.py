@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from spindle.model.racks import PlacementError
+from spindle_cli import completion
 from spindle_cli.copied import remember
 from spindle_cli.errors import ClientError
 from spindle_cli.kube import KubeError, no_object
@@ -25,10 +26,23 @@ Namespace = Annotated[
     typer.Option("--namespace", "-n", callback=remember, help="Namespace; default: the kubeconfig's."),
 ]
 OfCluster = Annotated[
-    str | None, typer.Option("--cluster", "-c", help="KafkaCluster; default: the only one of the namespace.")
+    str | None,
+    typer.Option(
+        "--cluster",
+        "-c",
+        autocompletion=completion.clusters,
+        help="KafkaCluster; default: the only one of the namespace.",
+    ),
 ]
-Cluster = Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one of the namespace.")]
-Broker = Annotated[str, typer.Argument(help="KafkaBroker, for example demo-broker-1.")]
+Cluster = Annotated[
+    str | None,
+    typer.Argument(
+        autocompletion=completion.clusters, help="KafkaCluster; default: the only one of the namespace."
+    ),
+]
+Broker = Annotated[
+    str, typer.Argument(autocompletion=completion.brokers, help="KafkaBroker, for example demo-broker-1.")
+]
 Force = Annotated[
     bool,
     typer.Option(

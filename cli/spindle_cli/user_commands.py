@@ -10,7 +10,7 @@ import typer
 from spindle.api import names
 from spindle.api.printable import printable
 from spindle.api.user import KafkaUser
-from spindle_cli import objects
+from spindle_cli import completion, objects
 from spindle_cli.abandon import abandon_user
 from spindle_cli.copied import command
 from spindle_cli.kube import ConflictError, Kube, KubeError, parsed
@@ -25,7 +25,9 @@ _BYTES: Final = 32
 
 @app.command()
 def password(
-    user: Annotated[str, typer.Argument(help="KafkaUser with authentication: scram.")],
+    user: Annotated[
+        str, typer.Argument(autocompletion=completion.users, help="KafkaUser with authentication: scram.")
+    ],
     namespace: Namespace = None,
     new: Annotated[bool, typer.Option("--new", help="Replace it by a new one, and print that.")] = False,
     stdin: Annotated[

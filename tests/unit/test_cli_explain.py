@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -56,3 +58,10 @@ def test_a_link_keeps_its_page() -> None:
     result = RUNNER.invoke(main.app, ["explain", "LoadingLogs"])
 
     assert "loads its logs (docs/starts.md)" in result.output
+
+
+def test_a_reason_is_for_programs_as_well() -> None:
+    found = json.loads(RUNNER.invoke(main.app, ["explain", "NodeLost", "-o", "json"]).stdout)
+    assert found["reason"] == "NodeLost"
+    assert found["alert"] in {"page", "ticket", "none"}
+    assert found["page"].startswith("docs/")

@@ -1,9 +1,11 @@
 """``spindle rebalance``: what is shown of a proposal, and what can be done with it."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import yaml
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -185,3 +187,13 @@ def test_another_name_is_told(told: Any) -> None:
     assert code == 1
     assert "there is no KafkaRebalance nobody" in text
     assert issubclass(NotFoundError, KubeError)
+
+
+def test_proposals_are_for_programs_as_well(told: Any) -> None:
+    kube = FakeKube(rebalance(*MOVES), rebalance(*MOVES, name="demo-2"))
+
+    listed = json.loads(told(kube, "list", "-o", "json")[1])["proposals"]
+    shown = yaml.safe_load(told(kube, "show", "demo-2", "-o", "yaml")[1])
+
+    assert [each["metadata"]["name"] for each in listed][-1] == "demo-2"
+    assert len(shown["spec"]["moves"]) == len(MOVES)

@@ -7,11 +7,11 @@ import typer
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.libraries import map_server
 from spindle_cli.screen import say
-from spindle_cli.terminal import Namespace, sentences
+from spindle_cli.terminal import Cluster, Namespace, sentences
 
 
 def ui(
-    cluster: Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one.")] = None,
+    cluster: Cluster = None,
     namespace: Namespace = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0: a free one.")] = 0,
 ) -> None:

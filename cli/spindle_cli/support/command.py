@@ -15,13 +15,13 @@ from spindle_cli.copied import command
 from spindle_cli.kube import Kube, KubeError, NotFoundError
 from spindle_cli.screen import say
 from spindle_cli.support.collect import Bundle, Limits
-from spindle_cli.terminal import Namespace, sentences
+from spindle_cli.terminal import Cluster, Namespace, sentences
 
 _FOR_OWNER: Final = 0o600
 
 
 def report(
-    cluster: Annotated[str | None, typer.Argument(help="KafkaCluster; default: the only one.")] = None,
+    cluster: Cluster = None,
     namespace: Namespace = None,
     out: Annotated[
         Path | None,
