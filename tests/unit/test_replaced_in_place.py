@@ -159,3 +159,29 @@ def test_the_loss_of_a_partition_with_another_replica_is_not_enough_for_a_format
     other = world.get("KafkaBroker", "demo-broker-1")
     other["metadata"].setdefault("annotations", {})[ANN_ACCEPTED] = render({"disk0": given})
     assert _was_on(state_of(world), 0, disk) == set()
+
+
+@pytest.mark.parametrize("other", ["none", "missing"])
+def test_it_is_not_put_into_use_while_kafka_runs_with_the_former_one(other: str) -> None:
+    """Else a partition that is created meanwhile is on the former disk, and nothing asks about it before the new one is formatted."""
+    world = cluster(4, partitions=4)
+    before = world.disk(0, "disk1")
+    if other == "missing":
+        world.disk(0, "disk0").state = "missing"
+    else:
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = [
+            {"name": "disk0", "desiredState": "Drained"}
+        ]
+        until(world, lambda: state(world, 0, "disk0") == "Drained")
+    world.swap_under(0, "disk1")
+
+    def in_use() -> bool:
+        record = world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1]
+        running = world.kafkas.running.get(0)
+        if running is not None and before in running.dirs.values():
+            assert record["directoryId"] == before.id
+        return state(world, 0, "disk1") == "Active" and world.disk(0, "disk1").id is not None
+
+    until(world, in_use, 100)
+    until(world, lambda: 0 in world.kafkas.running)
+    assert world.kafkas.losses == []

@@ -21,6 +21,7 @@ from spindle.model.broker_records import BrokerRecords
 from spindle.model.ids import uuid_from_entropy
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key
+from spindle.model.requests import RestartRequest
 from spindle.model.waiting import Waiting
 from spindle.moves.journal import DROP_FOR_SPACE, REPAIR, Move
 
@@ -93,7 +94,12 @@ def backfill_new_disks(inventory: DiskInventory) -> tuple[tuple[Move, ...], froz
     return begin, frozenset(s.key for s in joining if (s.broker, s.path) not in coming)
 
 
-def reconcile_replacements(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords) -> None:
+def reconcile_replacements(
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    wanted: dict[int, RestartRequest],
+) -> None:
     """Retire evacuated disks, put new disks and recovered disks into use, and report what is in each slot."""
     for slot in inventory.slots:
         now = inventory.state_of(slot)
@@ -113,7 +119,7 @@ def reconcile_replacements(inventory: DiskInventory, builder: PlanBuilder, recor
                 _report_slot(inventory, builder, slot)  # it failed while it was out of use
         elif now in (DiskState.FAILED, DiskState.EVACUATING):
             _use_again(inventory, slot, records, inventory.state.now)
-            _replace_in_place(inventory, builder, records, slot)
+            _replace_in_place(inventory, builder, records, wanted, slot)
     _note_on_claims(inventory, builder)
 
 
@@ -170,12 +176,16 @@ def _use_again(
 
 
 def _replace_in_place(
-    inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecords, slot: BrokerDisk
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    wanted: dict[int, RestartRequest],
+    slot: BrokerDisk,
 ) -> None:
     """A new disk in the slot of one that was never evacuated: "no format over the last copy" decides (`docs/safety.md`, rule 1).
 
-    A broker without any other disk puts it into use at once if it cannot run or has no replicas left on the old disk: a broker that nobody
-    writes to does not notice that its disks are gone. Else the replicas of the old disk are moved or dropped first, as far as possible. But a
+    A broker without any other disk puts it into use at once if it cannot run. If it runs and has no replicas left on the old disk, it is stopped before: a
+    broker that nobody writes to does not notice that its disks are gone, and new replicas may be created on them. Else the replicas of the old disk are moved or dropped first, as far as possible. But a
     healthy disk is not evacuated: one that was excluded before it was formatted, so that it holds nothing, is put into use as well.
     """
     if not slot.health.blank or place_of(inventory, slot) is not Place.NEW:
@@ -185,6 +195,9 @@ def _replace_in_place(
     refusal = may_format(inventory.view, slot.broker, _was_on(inventory, slot, everything=at_once))
     if refusal is not None:
         builder.wait(Waiting.of("Format", inventory.object_name(slot), refusal))
+    elif at_once and slot.running and slot.in_pod == disk_facts.ACTIVE:
+        why = f"another disk is in the slot of {slot.name}, and it has no replicas on the former one"
+        wanted.setdefault(slot.broker, RestartRequest("DiskUnusable", why))
     elif at_once or (empty and _was_excluded(inventory, slot)):
         _put_into_use(inventory, records, slot)
         if inventory.state.brokers[slot.broker]["spec"].get("returning"):
