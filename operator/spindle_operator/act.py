@@ -297,7 +297,8 @@ class Actor:
 
 def _ends_pass(action: Action) -> bool:
     recorded = isinstance(action, Apply) and action.object["kind"] == KAFKA_BROKER.kind
-    return recorded or isinstance(action, _ENDS_PASS)
+    alone = isinstance(action, Patch) and action.alone
+    return recorded or (isinstance(action, _ENDS_PASS) and not alone)
 
 
 def _may_go_on(result: Result) -> bool:

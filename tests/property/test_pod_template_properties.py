@@ -127,7 +127,21 @@ AFFINITY = st.fixed_dictionaries(
         "other": ANY,
     },
 )
-TEMPLATES = st.fixed_dictionaries(
+# A volume that exists, and one container that mounts it: of names and paths chosen freely, few fit together.
+MOUNTING = st.builds(
+    lambda name, mounts: {
+        "metadata": {},
+        "spec": {
+            "volumes": [{"name": "extra", "emptyDir": {}}],
+            "containers": [{"name": name, "volumeMounts": mounts}],
+        },
+    },
+    st.sampled_from(["kafka", "rebalance", "agent"]),
+    st.lists(
+        st.fixed_dictionaries({"name": st.sampled_from(["extra", "tls"]), "mountPath": PATHS}), min_size=1, max_size=3
+    ),
+)  # fmt: skip
+TEMPLATES = MOUNTING | st.fixed_dictionaries(
     {
         "metadata": st.fixed_dictionaries(
             {

@@ -100,6 +100,15 @@ async def test_other_failures_do_not_hold_up_the_rest() -> None:
     assert "nonsense" in results[0].detail
 
 
+async def test_a_label_of_a_user_that_a_webhook_refuses_does_not_hold_up_the_rest() -> None:
+    kube = FakeKube()
+    kube.failures = {"patch": ApiError(403, "Forbidden", "admission webhook denied the request")}
+    label = Patch(kind="PersistentVolumeClaim", name="c", uid="u", body={}, alone=True)
+    results = await actor(kube).run([label, Evict(pod="p", uid="u", resource_version="3")])
+    assert [result.outcome for result in results] == [REFUSED, DONE]
+    assert results[0].refused is not None  # and told in status.waiting
+
+
 @pytest.mark.parametrize("object_", [POD, MAP])
 async def test_a_pod_that_a_quota_refuses_does_not_hold_up_the_rest(object_: dict[str, Any]) -> None:
     kube = FakeKube()

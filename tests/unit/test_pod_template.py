@@ -16,7 +16,7 @@ from spindle.config.template_check import REASON, refused_templates
 from spindle.manifests.cronjob import cron_job, executor_pod
 from spindle.manifests.pods import broker_pod, controller_pod, spec_hash
 from spindle.model import allowed
-from spindle.model.actions import Action, Create, Evict, TryPod
+from spindle.model.actions import Action, Create, Evict, Patch, TryPod
 from spindle.model.allowed import Allowed
 from spindle.model.node_inputs import Zone
 from spindle.model.spec_findings import SharedObject
@@ -531,6 +531,17 @@ def test_claims_get_their_metadata_and_lose_it_without_a_restart() -> None:
         name: (m["labels"], m["annotations"]) for name, m in before.items()
     }
     assert {pod["metadata"]["uid"] for pod in world.all("Pod")} == pods
+
+
+def test_a_refused_label_of_a_claim_ends_no_pass() -> None:
+    world = settled()
+    world.cluster["spec"]["controllers"]["claimMetadata"] = {"labels": {"team": "a"}}
+    patches = [
+        a for a in world.reconcile().actions if isinstance(a, Patch) and a.kind == "PersistentVolumeClaim"
+    ]
+
+    assert len(patches) == 3
+    assert all(patch.alone for patch in patches)
 
 
 def test_a_record_of_added_keys_removes_nothing_of_spindles() -> None:

@@ -70,6 +70,9 @@ class Patch(Action):
     """JSON merge patch of one object's metadata (and, for volumes and finalizers, other fields that Spindle owns).
 
     Guarded by UID and, where given, resourceVersion (both are put into the patch's metadata).
+
+    Attributes:
+        alone: whether no later action of the pass depends on it, so that its failure does not end the pass.
     """
 
     doing: ClassVar[str] = "changing an object"
@@ -79,6 +82,7 @@ class Patch(Action):
     uid: str
     body: Mapping[str, Any]
     resource_version: str | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,11 @@ def reconcile_client_racks(state: ClusterState, builder: PlanBuilder) -> None:
     for name in own:
         secret = state.secrets.get(name)
         if secret is not None and (body := _change(secret, text)) is not None:
-            builder.do(Patch(kind="Secret", name=name, uid=str(secret.metadata.get("uid", "")), body=body))
+            builder.do(
+                Patch(
+                    kind="Secret", name=name, uid=str(secret.metadata.get("uid", "")), body=body, alone=True
+                )
+            )
 
 
 def _racks(state: ClusterState) -> str:
