@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from spindle.api.cluster import KafkaCluster
 from spindle.api.crd import crds
+from spindle.disks import agent_health
 from spindle_cli import main
 from spindle_cli.doctor import installation, places, reading
 from spindle_cli.doctor.command import findings
@@ -185,6 +186,22 @@ def test_definitions_of_an_older_version_lack_fields_by_name() -> None:
     assert "spec.rolling.restart" in only(replace(GOOD, definitions=older), "Definitions").message
     gone = {name: each for name, each in MADE.items() if not name.startswith("kafkausers")}
     assert only(replace(GOOD, definitions=gone), "Definitions").level is Level.PROBLEM
+
+
+@pytest.mark.parametrize("seen", [{"node2": 25.0}, {"node1": 25.0, "node2": -90.0}])
+def test_clocks_that_differ_by_the_agents_reports(seen: dict[str, float]) -> None:
+    said = agent_health._off(seen)
+    state = {
+        "conditions": [{"type": "ClocksAgree", "status": "False", "reason": "ClockSkew", "message": said}]
+    }
+    cluster = KafkaCluster.parse({**wanted().to_dict(), "status": state})
+
+    found = only(replace(GOOD, clusters=(cluster,)), "Clocks")
+
+    assert found.level is Level.WARNING
+    assert all(each in found.message for each in seen)
+    assert found.way_out.startswith("Synchronize the clock of node")
+    assert found.way_out.endswith("with NTP (for example chrony).")
 
 
 def test_a_missing_right_is_a_problem_only_where_nothing_works_without_it() -> None:

@@ -212,7 +212,16 @@ def clocks(facts: Facts) -> Iterator[Finding]:
             f"the clock of node {name} is {_by(skew)} that of the API server",
             f"Synchronize the clock of {name} with NTP (for example chrony).",
         )
-    if not far and abs(off) <= CLOCKS_AGREE:
+    told = [
+        (cluster.metadata.name, each.message)
+        for cluster in facts.clusters
+        for each in (cluster.status.conditions if cluster.status else ())
+        if (each.type, each.status) == ("ClocksAgree", "False")
+    ]
+    for name, message in told:  # agents' reports: more exact than leases, and for the operator's own clock
+        what, _, way_out = message.partition(" To resolve: ")
+        yield Finding("Clocks", Level.WARNING, f"KafkaCluster {name}: {what}", _capital(way_out))
+    if not far and not told and abs(off) <= CLOCKS_AGREE:
         yield Finding(
             "Clocks", Level.OK, f"the clocks of this machine and of {len(_skews(facts))} nodes agree"
         )
@@ -232,6 +241,10 @@ def _skews(facts: Facts) -> dict[str, float]:
             ahead if ahead > CLOCKS_AGREE else behind if behind < -CLOCKS_AGREE else 0.0
         )
     return found
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}" or "Synchronize the clocks with NTP (for example chrony)."
 
 
 def _by(seconds: float) -> str:
