@@ -1,12 +1,10 @@
 """``spindle broker``: stop and start a broker, remove it first, say that its node is lost, allow a restart in a deadlock."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from spindle.api.broker import KafkaBroker
-from spindle.api.cluster import KafkaCluster, WaitingEntry
 from spindle.model.given_consent import restart_named_in
 from spindle.model.waiting import text_left_out
 from spindle_cli import field_requests
@@ -17,6 +15,10 @@ from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.screen import say
 from spindle_cli.terminal import Broker, Force, Namespace, sentences
+
+if TYPE_CHECKING:  # the models take longer to import than the help takes
+    from spindle.api.broker import KafkaBroker
+    from spindle.api.cluster import KafkaCluster, WaitingEntry
 
 app: Final = typer.Typer(
     no_args_is_help=True, help="One broker: stop, start, remove first, accept the loss of its node."
@@ -121,7 +123,7 @@ def accept_unavailable(
         )
 
 
-def lost_node_entry(cluster: KafkaCluster, broker: KafkaBroker, node: str | None) -> WaitingEntry:
+def lost_node_entry(cluster: "KafkaCluster", broker: "KafkaBroker", node: str | None) -> "WaitingEntry":
     """The entry of the cluster's status that says that the broker's node is lost.
 
     Raises:
@@ -151,7 +153,7 @@ def lost_node_entry(cluster: KafkaCluster, broker: KafkaBroker, node: str | None
     return entry
 
 
-def deadlock_entry(cluster: KafkaCluster, broker: str, token: str | None) -> tuple[WaitingEntry, str]:
+def deadlock_entry(cluster: "KafkaCluster", broker: str, token: str | None) -> "tuple[WaitingEntry, str]":
     """The entry of the cluster's status that names the broker's restart as the way out of a deadlock, and its token.
 
     Raises:
@@ -171,7 +173,7 @@ def deadlock_entry(cluster: KafkaCluster, broker: str, token: str | None) -> tup
     return entry, named[1]
 
 
-def _text_of(entry: WaitingEntry, broker: KafkaBroker) -> str:
+def _text_of(entry: "WaitingEntry", broker: "KafkaBroker") -> str:
     """What an entry about a lost node says, also where the status has no room for its text."""
     if not text_left_out(entry.message):
         return entry.message
@@ -181,7 +183,7 @@ def _text_of(entry: WaitingEntry, broker: KafkaBroker) -> str:
     )
 
 
-def _waiting(cluster: KafkaCluster) -> list[WaitingEntry]:
+def _waiting(cluster: "KafkaCluster") -> "list[WaitingEntry]":
     return list(cluster.status.waiting) if cluster.status else []
 
 

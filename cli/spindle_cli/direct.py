@@ -72,14 +72,29 @@ class Direct:
             NoAnswerError: the connection failed, or broke.
         """
         place = urlsplit(self.server).path.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+        reused = self._connection is not None
         try:
-            connection = self._connected()
-            connection.request("GET", place, headers=dict(self.headers))
-            answer = connection.getresponse()
-            return Answer(answer.status, answer.reason, answer.read())
+            return self._asked(place)
         except (OSError, client.HTTPException) as error:
-            self._connection = None
+            self._close()
+            if not reused or isinstance(error, TimeoutError):
+                raise NoAnswerError(str(error) or type(error).__name__) from error
+        try:  # the server had closed an idle connection
+            return self._asked(place)
+        except (OSError, client.HTTPException) as error:
+            self._close()
             raise NoAnswerError(str(error) or type(error).__name__) from error
+
+    def _asked(self, place: str) -> Answer:
+        connection = self._connected()
+        connection.request("GET", place, headers=dict(self.headers))
+        answer = connection.getresponse()
+        return Answer(answer.status, answer.reason, answer.read())
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
     def _connected(self) -> client.HTTPConnection:
         if self._connection is None:

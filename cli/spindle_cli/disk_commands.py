@@ -1,11 +1,9 @@
 """``spindle disk``: drain, cordon and release a disk, and accept the loss of its data."""
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from spindle.api.broker import KafkaBroker
-from spindle.api.cluster import KafkaCluster
 from spindle.model.given_consent import NamedLoss, losses_named_in
 from spindle_cli import completion, field_requests
 from spindle_cli.cluster_commands import while_paused
@@ -15,6 +13,10 @@ from spindle_cli.field_requests import FieldRequest
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.screen import say
 from spindle_cli.terminal import Broker, Force, Namespace, sentences
+
+if TYPE_CHECKING:  # the models take longer to import than the help takes
+    from spindle.api.broker import KafkaBroker
+    from spindle.api.cluster import KafkaCluster
 
 app: Final = typer.Typer(no_args_is_help=True, help="One disk: drain, cordon, release, accept its loss.")
 
@@ -111,7 +113,7 @@ def accept_loss(
         )
 
 
-def named_loss(cluster: KafkaCluster, owner: KafkaBroker, disk: str, token: str | None) -> NamedLoss:
+def named_loss(cluster: "KafkaCluster", owner: "KafkaBroker", disk: str, token: str | None) -> NamedLoss:
     """The loss that the status of the KafkaBroker, or of its cluster, names for a disk; the cluster's has no room for many.
 
     Raises:
@@ -142,7 +144,7 @@ def named_loss(cluster: KafkaCluster, owner: KafkaBroker, disk: str, token: str 
     return loss
 
 
-def cannot_cordon(cluster: KafkaCluster, broker: str, disk: str) -> None:
+def cannot_cordon(cluster: "KafkaCluster", broker: str, disk: str) -> None:
     """Raise KubeError if the cluster's Kafka has no cordons."""
     version = (cluster.status and cluster.status.version) or cluster.spec.version
     parts = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
@@ -152,7 +154,7 @@ def cannot_cordon(cluster: KafkaCluster, broker: str, disk: str) -> None:
         )
 
 
-def _broker_with(kube: Kube, name: str, disk: str) -> KafkaBroker:
+def _broker_with(kube: Kube, name: str, disk: str) -> "KafkaBroker":
     """The broker, if it has the disk."""
     broker = kube.broker(name)
     there = [each.name for each in broker.spec.disks]
@@ -161,7 +163,7 @@ def _broker_with(kube: Kube, name: str, disk: str) -> KafkaBroker:
     return broker
 
 
-def _request(kube: Kube, broker: KafkaBroker, disk: str, state: str, *, force: bool) -> None:
+def _request(kube: Kube, broker: "KafkaBroker", disk: str, state: str, *, force: bool) -> None:
     """Set the desired state of one disk."""
     entry = {"name": disk, "desiredState": state}
     request = FieldRequest("KafkaBroker", broker.metadata.name, disk, {"maintenance": {"disks": [entry]}})

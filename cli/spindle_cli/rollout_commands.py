@@ -2,11 +2,10 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from spindle.api.cluster import KafkaCluster
 from spindle.model.times import stamp
 from spindle_cli import field_requests
 from spindle_cli.cluster_commands import while_paused
@@ -16,6 +15,9 @@ from spindle_cli.kube import Kube
 from spindle_cli.output import Output, OutputOption, structured
 from spindle_cli.screen import on_one_line, say
 from spindle_cli.terminal import Cluster, Force, Namespace, sentences
+
+if TYPE_CHECKING:  # the models take longer to import than the help takes
+    from spindle.api.cluster import KafkaCluster
 
 app: Final = typer.Typer(no_args_is_help=True, help="Restarts of brokers and controllers: status, restart.")
 
@@ -46,7 +48,7 @@ class RolloutState:
         return {"Done": 0, "Stalled": EXIT_STALLED}.get(self.state, EXIT_UNDER_WAY)
 
 
-def rollout_state(cluster: KafkaCluster) -> RolloutState:
+def rollout_state(cluster: "KafkaCluster") -> RolloutState:
     """What the cluster's status says about restarts."""
     status, name = cluster.status, cluster.metadata.name
     if status is None or status.observed_generation != cluster.metadata.generation:

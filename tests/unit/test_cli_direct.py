@@ -1,6 +1,7 @@
 """Which kubeconfigs are read without the Kubernetes client, and what is asked then."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -136,6 +137,36 @@ def test_a_refusal_is_told_as_the_client_tells_it(
         "/p/api/v1/namespaces/ns%2Fx/pods?labelSelector=a%3Db%2Cc%3Dd",
     ]
     assert {token for _, token in seen} == {"Bearer secret"}
+
+
+def test_a_connection_that_the_server_closed_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As an API server does with an idle one, while a command waits between two polls."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    served: list[bytes] = []
+
+    def serve() -> None:
+        for _ in range(2):  # one answer for each connection
+            connection, _ = listening.accept()
+            with connection:
+                served.append(connection.recv(4096))
+                body = b'{"items": []}'
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    configured(monkeypatch, tmp_path, {"server": f"http://127.0.0.1:{listening.getsockname()[1]}"}, {})
+    kube = Kube.connect()
+
+    assert kube.raw_clusters() == []
+    assert kube.raw_clusters() == []
+
+    thread.join(10)
+    listening.close()
+    assert len(served) == 2
+    with pytest.raises(KubeError, match="Kubernetes does not answer: "):
+        kube.raw_clusters()
 
 
 def test_a_server_that_is_away_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_commands_that_connect_to_nothing_load_no_client(arguments: tuple[str, .
 
 def test_help_and_status_load_nothing_that_is_slow_to_import(tmp_path: Path) -> None:
     assert not loaded_by("--help") & {*SLOW, "rich", "spindle", "yaml"}
+    assert not loaded_by("disk", "drain", "--help") & SLOW
     config = tmp_path / "config"
     config.write_text(_KUBECONFIG)
     found = loaded_by("status", "-n", "x", "-o", "wide", KUBECONFIG=str(config))
