@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from spindle.config.free_settings import PROTOCOLS, SUITES
+from spindle.model.free_settings import PROTOCOLS, SUITES
 from tests.kafka.cluster import Cluster
 
 # All suites, because Java refuses a list with one that it does not know, and the operator's side has to have one of them in common.

@@ -9,12 +9,12 @@ import pytest
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.owned import OWNED, owned
 from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER
-from spindle.config.free_settings import LIMITS, SUITES
 from spindle.config.server_properties import broker_settings, node_config
 from spindle.config.setting_values import wrong_value
 from spindle.config.settings import known
 from spindle.config.settings_check import problems
 from spindle.config.spec_settings import refused_settings
+from spindle.model.free_settings import LIMITS, SUITES
 from spindle.model.versions import SUPPORTED
 from spindle_cli.main import app
 from tests.model.world import quickstart

@@ -13,7 +13,7 @@ class Owned:
         way_out: what the user does instead; a clause without a full stop and without single quotes.
         keys: exact names.
         prefixes: prefixes of names.
-        free: keys with one of these prefixes that users may set; `spindle.config.free_settings` limits their values.
+        free: keys with one of these prefixes that users may set; `spindle.model.free_settings` limits their values.
     """
 
     subject: str

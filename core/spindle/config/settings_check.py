@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from spindle.config.free_settings import beyond_limits
 from spindle.config.setting_values import wrong_value
 from spindle.config.settings import SettingProblem, known
 from spindle.config.settings_together import impossible
 from spindle.model import versions
+from spindle.model.free_settings import wanted_instead
 
 _LONGEST: Final = 128  # characters of a key that are compared, because its length is not limited
 _NEAR: Final = 0.6  # minimum of difflib's ratio for a suggestion
@@ -70,10 +70,17 @@ def _problems(
             unknown += 1
             found += _unknown(key, everything, version, guess=unknown <= _GUESSED)
         elif not _provided(value, everything):
-            found += list(wrong_value(key, value, setting)) or beyond_limits(key, value)
+            found += list(wrong_value(key, value, setting)) or _beyond_limits(key, value)
     if found:
         return tuple(found)  # settings that depend on each other are only compared when each is valid
     return tuple(impossible(dict(settings), everything, table))
+
+
+def _beyond_limits(key: str, value: str) -> Iterator[SettingProblem]:
+    wanted = wanted_instead(key, value)
+    if wanted is not None:
+        message = f'{key} cannot be "{value.strip()[:80]}": Spindle accepts {wanted}'
+        yield SettingProblem(key, message, f"set {key} to {wanted}")
 
 
 def _provided(value: str, whole: Mapping[str, str]) -> bool:

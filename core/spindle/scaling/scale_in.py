@@ -31,7 +31,6 @@ from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.view import CORDONED
 from spindle.model.waiting import Waiting, counted, some
-from spindle.moves.journal import Journal
 from spindle.scaling.choose import ScaleInCandidate, choose_brokers
 from spindle.scaling.rules import may_begin, may_go
 
@@ -206,11 +205,9 @@ def _leave(
     """Take one step. False if the broker must not be stopped yet."""
     state, broker_id = inventory.state, int(broker["spec"]["id"])
     if not broker["spec"].get("leaving"):
-        if inventory.journal is None:
-            return (
-                False  # which settings of the broker have to be reverted is not known (`JournalUnreadable`)
-            )
-        throttles = _throttles_on(inventory.journal, broker_id)
+        throttles = _throttles_on(inventory, broker_id)
+        if throttles is None:
+            return False  # `JournalUnreadable` names the way out
         if throttles and wait_for_revert(state, builder, broker, throttles):
             return False
         records.note(broker_id, leaving=True)
@@ -225,14 +222,17 @@ def _leave(
     return True
 
 
-def _throttles_on(journal: Journal, broker: int) -> list[str]:
+def _throttles_on(inventory: DiskInventory, broker: int) -> list[str] | None:
     """Throttles that Spindle set on a broker and has not reverted yet: Kafka changes no config of a broker that is not registered any more.
 
-    Its cordon stays until it has stopped, so that it gets no new replica.
+    Its cordon stays until it has stopped, so that it gets no new replica. None if the journal cannot be read.
     """
-    return sorted(
-        e.key for e in journal.settings if (e.kind, e.name) == ("broker", str(broker)) and e.key != CORDONED
-    )
+    if inventory.journal is None:
+        return None
+    mine = [
+        entry for entry in inventory.journal.settings if (entry.kind, entry.name) == ("broker", str(broker))
+    ]
+    return sorted(entry.key for entry in mine if entry.key != CORDONED)
 
 
 def _unregister(builder: PlanBuilder, broker: SnapshotObject, *, fenced: bool) -> None:

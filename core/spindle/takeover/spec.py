@@ -8,7 +8,7 @@ from typing import Any, Final
 from spindle.api import names, quantity
 from spindle.api.listeners import RESERVED
 from spindle.api.owned import owned
-from spindle.config.free_settings import beyond_limits
+from spindle.model.free_settings import wanted_instead
 from spindle.model.waiting import some
 from spindle.takeover.plan import NodePlan
 
@@ -163,8 +163,13 @@ def _machine(pool: StrimziSpec, strimzi: StrimziSpec, told: list[str]) -> dict[s
 def _config(given: StrimziSpec, told: list[str]) -> dict[str, str]:
     kept = {key: _text(value) for key, value in given.items() if owned(key) is None}
     told += [f"spec.kafka.config: {owned(key)}" for key in sorted(set(given) - set(kept))]
-    beyond = {key: each for key, value in kept.items() for each in beyond_limits(key, value)}
-    told += [f"spec.kafka.config: {each.message}; {each.way_out}" for _, each in sorted(beyond.items())]
+    beyond = {
+        key: wanted for key, value in kept.items() if (wanted := wanted_instead(key, value)) is not None
+    }
+    told += [
+        f"spec.kafka.config: {key} is not migrated; Spindle accepts {wanted}"
+        for key, wanted in sorted(beyond.items())
+    ]
     return {key: value for key, value in kept.items() if key not in beyond}
 
 

@@ -4,10 +4,8 @@ With any permitted value, old and new one, a broker still connects to each other
 during a rolling restart, both are in use.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
-
-from spindle.config.settings import SettingProblem
 
 # Every TLS client of the last years knows it, and it is the one that the strictest rules permit (CNSA 1.0).
 COMMON_SUITE: Final = "TLS_AES_256_GCM_SHA384"
@@ -62,10 +60,11 @@ LIMITS: Final[Mapping[str, Callable[[str], str | None]]] = {
 }
 
 
-def beyond_limits(key: str, value: str) -> Iterator[SettingProblem]:
-    """The problem with a value that Kafka itself accepts; nothing if Spindle accepts it, too."""
-    wanted = LIMITS[key](value.strip()) if key in LIMITS else None
-    if wanted is not None:
-        yield SettingProblem(
-            key, f'{key} cannot be "{value.strip()[:80]}": Spindle accepts {wanted}', f"set {key} to {wanted}"
-        )
+def wanted_instead(key: str, value: str) -> str | None:
+    """What Spindle accepts for a setting, in words, if that is less than Kafka and not this value; else None.
+
+    Args:
+        key: the setting.
+        value: one that Kafka accepts.
+    """
+    return LIMITS[key](value.strip()) if key in LIMITS else None
