@@ -11,7 +11,7 @@ import concurrent.futures
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -202,7 +202,9 @@ class ClusterLoop:
         self._thread = concurrent.futures.ThreadPoolExecutor(1, f"plan-{self._label}")
         self._deciding: asyncio.Future[ReconcilePlan] | None = None
         self._from = 0  # the first action of the next batch
-        self._turns: Mapping[str, int] = {}  # kinds of actions of which the first ones were refused
+        self._tried: Mapping[
+            str, Collection[Hashable]
+        ] = {}  # of a kind with many actions, those whose turn has been
         self._taken: frozenset[tuple[str, str]] = (
             frozenset()
         )  # foreign objects with needed names, found by the last pass
@@ -406,13 +408,13 @@ class ClusterLoop:
         """The batch of a long list for this pass; the rest follows, and passes of other clusters run in between."""
         if self._from >= len(actions):
             self._from = 0
-        return batches.batch(actions[self._from :], self._turns)
+        return batches.batch(actions[self._from :], self._tried)
 
     def _after(self, actions: Sequence[Action], chosen: Sequence[Action], results: list[Result]) -> None:
         """Start of the next batch: the beginning, or behind a batch in which every action was rejected, so that it does not block the rest forever."""
         changed = {id(result.action) for result in results if result.changed}
         stuck = batches.MOST == len(chosen) == len(results) < len(actions) and not changed
-        self._turns = batches.next_turns(self._turns, actions, changed)
+        self._tried = batches.next_tried(self._tried, actions, {id(result.action) for result in results})
         self._from = self._from + len(chosen) if stuck else 0
 
     def _next(self, results: list[Result], *, settled: bool) -> float:

@@ -22,7 +22,7 @@ from spindle.model.actions import (
 from spindle.model.events import MOST as MOST_EVENTS
 from spindle.model.events import Event, summed_up
 from spindle.reconcile import batches
-from spindle.reconcile.batches import MOST, MOST_OF_A_KIND, batch, more_to_come, next_turns
+from spindle.reconcile.batches import MOST, MOST_OF_A_KIND, batch, more_to_come, next_tried
 from tests.model.dynamic_config import ConfiguredWorld
 
 
@@ -112,7 +112,7 @@ def _actions(kinds: list[int]) -> list[Action]:
 def test_every_action_has_its_turn_whatever_is_refused(
     kinds: list[int], refused: set[int], sizes: tuple[int, int]
 ) -> None:
-    left, never, turns = _actions(kinds), set[int](), dict[str, int]()
+    left, never, tried = _actions(kinds), set[int](), dict[str, Any]()
     for number, action in enumerate(left):
         # What others depend on ends the pass if it is refused: that is the executor's part.
         if number in refused and kinds[number] < 3:
@@ -120,12 +120,45 @@ def test_every_action_has_its_turn_whatever_is_refused(
     most = sizes[0] + 3 * sizes[1]  # room for more than what may wait
     with mock.patch.object(batches, "MOST", most), mock.patch.object(batches, "MOST_OF_A_KIND", sizes[1]):
         for _ in range(2 * len(kinds) + 8):
-            chosen = batch(left, turns)
+            chosen = batch(left, tried)
             assert len(chosen) <= most
+            tried = next_tried(tried, left, {id(action) for action in chosen})
             changed = {id(action) for action in chosen} - never
-            turns = next_turns(turns, left, changed)
             left = [action for action in left if id(action) not in changed]
     assert {id(action) for action in left} == never
+
+
+def test_what_somebody_else_reverts_does_not_take_the_turns_of_all_others() -> None:
+    reverted = [apply("Service", f"s{n}") for n in range(MOST_OF_A_KIND + 50)]
+    others = [apply("Service", f"t{n}") for n in range(300)]
+    tried: dict[str, Any] = {}
+    for _ in range(6):
+        actions = [*reverted, *others]  # each pass plans what was reverted again
+        chosen = batch(actions, tried)
+        assert len(chosen) == min(MOST_OF_A_KIND, len(actions))
+        tried = next_tried(tried, actions, {id(action) for action in chosen})
+        others = [action for action in others if action not in chosen]
+    assert not others
+
+
+def test_a_pass_that_ended_early_has_tried_only_what_it_came_to() -> None:
+    many = [apply("Service", f"s{n}") for n in range(3 * MOST_OF_A_KIND)]
+    tried = next_tried({}, many, {id(action) for action in many[:3]})
+    assert batch(many, tried) == tuple(many[3 : MOST_OF_A_KIND + 3])
+
+
+def test_an_urgent_action_has_room_however_many_kinds_have_many_changes() -> None:
+    many: list[Action] = []
+    for kind in ("ConfigMap", "Service", "Secret", "TLSRoute", "NetworkPolicy", "Ingress"):
+        many += [apply(kind, f"{kind}-{n}") for n in range(MOST_OF_A_KIND)]
+    deletions = [Delete(kind="Pod", name=f"p{n}", uid="u", grace_seconds=1) for n in range(700)]
+    chosen = batch([*many, *deletions, FENCE])
+    assert chosen[-1] is FENCE
+    assert len([each for each in chosen if isinstance(each, Delete)]) == len(deletions) + 1
+    # Where those that do not wait fill a pass, the others still make some progress.
+    assert batch([*many, *deletions, *deletions])[: MOST_OF_A_KIND // 10] == tuple(
+        many[: MOST_OF_A_KIND // 10]
+    )
 
 
 @pytest.mark.parametrize("change", [{"num.io.threads": "9"}, {"broker.heartbeat.interval.ms": "2100"}])

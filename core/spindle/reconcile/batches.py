@@ -5,8 +5,7 @@ a pass either: no later action of the plan depends on them. All others are carri
 plan waits with them.
 """
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from spindle.model.actions import (
@@ -24,47 +23,50 @@ MOST: Final = 1000  # actions of a pass
 MOST_OF_A_KIND: Final = 200  # of those that may wait
 
 
-def batch(actions: Sequence[Action], turns: Mapping[str, int] | None = None) -> tuple[Action, ...]:
+def batch(
+    actions: Sequence[Action], tried: Mapping[str, Collection[Hashable]] | None = None
+) -> tuple[Action, ...]:
     """The actions of a plan that one pass carries out, in their order.
 
     Args:
         actions: of the plan, in their order.
-        turns: by kind, how many portions of its actions are passed over, because they were refused (`next_turns`).
+        tried: by kind, those whose turn has been (`next_tried`): the others come first.
     """
     kinds = _kinds(actions)
-    left = {
-        kind: _window(count, (turns or {}).get(kind, 0))
-        for kind, count in Counter(kind for kind in kinds if kind is not None).items()
-    }
-    seen: Counter[str] = Counter()
-    chosen = []
-    for action, kind in zip(actions, kinds, strict=True):
+    bulk: dict[str, list[int]] = {}
+    for number, kind in enumerate(kinds):
         if kind is not None:
-            seen[kind] += 1
-            if seen[kind] - 1 not in left[kind]:
-                continue
-        chosen.append(action)
-    return tuple(chosen[:MOST])
+            bulk.setdefault(kind, []).append(number)
+    most = _most_of_each([len(numbers) for numbers in bulk.values()], kinds.count(None))
+    mine = {number for number, kind in enumerate(kinds) if kind is None}
+    for kind, numbers in bulk.items():
+        had = (tried or {}).get(kind, ())
+        # Stable: among those that have had their turn, as among those that have not, the order is that of the plan.
+        mine.update(sorted(numbers, key=lambda number: _key(actions[number]) in had)[:most])
+    return tuple(action for number, action in enumerate(actions) if number in mine)[:MOST]
 
 
-def next_turns(
-    turns: Mapping[str, int], actions: Sequence[Action], changed: Collection[int]
-) -> dict[str, int]:
-    """The turns of the next pass: where not one action of a kind was carried out, others of this kind come first.
+def next_tried(
+    tried: Mapping[str, Collection[Hashable]], actions: Sequence[Action], done: Collection[int]
+) -> dict[str, frozenset[Hashable]]:
+    """Those whose turn has been, for the next pass. Once all of a kind have had it, none has.
+
+    That one was carried out is not enough to leave it out: it is planned again in each pass if somebody else reverts it.
 
     Args:
-        turns: of this pass.
+        tried: before this pass.
         actions: of its plan.
-        changed: ``id`` of the actions that were carried out.
+        done: ``id`` of the actions that were tried in it, with whatever outcome.
     """
-    kinds = _kinds(actions)
-    moved = {kind for action, kind in zip(actions, kinds, strict=True) if id(action) in changed}
-    many = Counter(kind for kind in kinds if kind is not None)
-    return {
-        kind: turns.get(kind, 0) + 1
-        for kind, count in many.items()
-        if count > MOST_OF_A_KIND and kind not in moved
-    }
+    now: dict[str, set[Hashable]] = {}
+    for action, kind in zip(actions, _kinds(actions), strict=True):
+        if kind is not None:
+            now.setdefault(kind, set()).add(_key(action))
+    had = {kind: set(tried.get(kind, ())) for kind in now}
+    for action, kind in zip(actions, _kinds(actions), strict=True):
+        if kind is not None and id(action) in done:
+            had[kind].add(_key(action))
+    return {kind: frozenset(keys) for kind, keys in had.items() if keys and not now[kind] <= keys}
 
 
 def more_to_come(name: str, actions: Sequence[Action]) -> Waiting | None:
@@ -82,12 +84,23 @@ def more_to_come(name: str, actions: Sequence[Action]) -> Waiting | None:
     )
 
 
-def _window(count: int, turn: int) -> Collection[int]:
-    """Positions of the actions of a kind that are carried out."""
-    if count <= MOST_OF_A_KIND:
-        return range(count)
-    start = turn * MOST_OF_A_KIND % count
-    return {position % count for position in range(start, start + MOST_OF_A_KIND)}
+def _most_of_each(counts: Collection[int], others: int) -> int:
+    """How many actions of each kind a pass carries out: fewer than usual where those that do not wait would have no room."""
+    room = MOST - others
+    if sum(min(count, MOST_OF_A_KIND) for count in counts) <= room:
+        return MOST_OF_A_KIND
+    return max(room // max(1, len(counts)), MOST_OF_A_KIND // 10, 1)
+
+
+def _key(action: Action) -> Hashable:
+    """What tells an action from others of its kind, in this plan and the next ones."""
+    if isinstance(action, Apply):
+        return str(action.object["metadata"]["name"])
+    if isinstance(action, IssueCertificate | KeepPassword):
+        return str(action.metadata["name"])
+    if isinstance(action, SetPodCondition):
+        return action.pod
+    return action.broker if isinstance(action, Tune) else None
 
 
 def _kinds(actions: Sequence[Action]) -> list[str | None]:
