@@ -77,7 +77,7 @@ class Node:
         self.pool: Pool
         self.disks: dict[Key, Disk] = {}
         self._told: dict[Key, Json] = {}
-        self._told_strain: Json = {}
+        self._told_strain: dict[Name, Json] = {}
         self.ticked_at = time.monotonic()
 
     # Recorded objects
@@ -92,6 +92,7 @@ class Node:
             for task in self._sessions.pop(name)[1]:
                 task.cancel()
             self._publisher.forget(name)
+            self._told_strain.pop(name, None)
         for name, obj in objects.items():
             observed = (obj.get("status") or {}).get("observed")
             self._publisher.see(name, observed)
@@ -205,11 +206,12 @@ class Node:
             return
         told = {key: entry for key, disk in disks if (entry := self._entry(key, disk, now)) is not None}
         self._told |= told
+        self._told_strain[name] = strain = self.strain.fields()
         observed = {
             "node": self._options.node,
             "disks": sorted(told.values(), key=lambda entry: str(entry["name"])),
             **self._sessions[name][0].mover.fields(),
-            **self.strain.fields(),
+            **strain,
         }
         self._publisher.offer(name, observed)
 
@@ -245,9 +247,8 @@ class Node:
 
     def _tell_strain(self) -> None:
         strain = self.strain.fields()
-        if strain != self._told_strain:
-            self._told_strain = strain
-            for name in self._objects:
+        for name in self._objects:
+            if strain != self._told_strain.get(name, {}):
                 self.tell(name)
 
     def _scrub(self) -> None:

@@ -179,6 +179,17 @@ async def test_a_report_that_changes_nothing_is_not_told_again(setting: Setting)
     assert "starved" in setting.publisher.offers[NAME]
 
 
+async def test_starvation_that_begins_while_a_worker_starts_is_told_when_it_reports(setting: Setting) -> None:
+    setting.sees(NAME[1])
+    setting.well(NAME[1])
+    setting.node.worker_started((*NAME, "disk0"))
+    setting.publisher.offers.clear()
+    setting.reports((*NAME, "disk1"), replace(WELL, late=5.0))
+    assert setting.publisher.offers == {}, "nothing is told before all disks were seen"
+    setting.reports((*NAME, "disk0"), WELL)
+    assert "starved" in setting.publisher.offers[NAME]
+
+
 async def test_a_first_error_is_asked_for_again_and_a_second_is_told(setting: Setting) -> None:
     setting.sees(NAME[1])
     setting.well(NAME[1])
