@@ -24,7 +24,10 @@ class Heartbeat:
 
     def __init__(self, kube: Kube, namespace: str, node: str, request: bytes) -> None:
         self._kube = kube
-        self._annotations = {names.ANN_REQUEST: request.decode("ascii")}
+        self._annotations = {
+            names.ANN_REQUEST: request.decode("ascii"),
+            names.ANN_PARTS: str(len(names.AGENT_PARTS)),
+        }
         self._namespace = namespace
         self._name = names.agent_lease(node)
         self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}"

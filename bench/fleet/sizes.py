@@ -16,7 +16,7 @@ from unittest import mock
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from bench.fleet.passes import Fleet, converged
@@ -67,7 +67,11 @@ def of_load(brokers: int) -> Iterator[tuple[str, int]]:
     yield f"status.waiting of KafkaCluster/demo, {MOST_LISTED} entries", _waiting()
     yield "KafkaRebalance, every move dropped", _proposal()
     yield "status.observed of a KafkaBroker and its spec.moves", _observed()
-    yield "ConfigMap of the agents' certificates", _certificates(brokers)
+    for kind, authority in (
+        ("", ca.make_ca("kafka/demo CA")),
+        (", an external authority of RSA 4096", _rsa()),
+    ):
+        yield f"ConfigMap of a part of the agents' certificates{kind}", _certificates(brokers, authority)
 
 
 def size(obj: Any) -> int:
@@ -175,15 +179,40 @@ def _observed() -> int:
     return size({"spec": {"moves": spec}, "status": {"observed": {"disks": disks, "moves": moves}}})
 
 
-def _certificates(brokers: int) -> int:
+def _rsa() -> ca.Pem:
+    """A self-signed authority of somebody else, whose signatures are longer."""
+    key, now = rsa.generate_private_key(65537, 4096), dt.datetime.now(dt.UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "an authority of your own")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + dt.timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return ca.Pem(made.public_bytes(serialization.Encoding.PEM), private)
+
+
+def _certificates(brokers: int, authority: ca.Pem) -> int:
+    """The largest part, with the bundle of two authorities while one replaces the other."""
     key = ec.generate_private_key(ec.SECP256R1())
-    authority = ca.make_ca("kafka/demo CA")
     node = "ip-10-42-100-200.eu-central-1.compute.internal"
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names.agent_principal(node))])
     request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
     pem = request.public_bytes(serialization.Encoding.PEM)
     made = ca.grant(authority, pem, names.agent_principal(node), 7, dt.datetime.now(dt.UTC)).decode()
-    data = {f"{node}-{n}": made for n in range(brokers)}
+    parts: dict[str, dict[str, str]] = {}
+    for each in (f"{node}-{n}" for n in range(brokers)):
+        part = parts.setdefault(names.agent_part("kafka", "demo", each), {})
+        part |= {each: made, names.AGENT_AUTHORITIES: 2 * authority.cert.decode()}
+    data = max(parts.values(), key=len)
     fields: dict[str, Any] = {f"f:{key}": {} for key in data}
     return size({"data": data, "metadata": {"managedFields": [{"fieldsV1": {"f:data": fields}}]}})
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -40,6 +40,7 @@ class _Known:
         ahead: by how much the clock that wrote it was ahead, at the last renewals.
         asked: the signing request on it, unchecked.
         request: the same, if it may be granted.
+        reads_parts: see `Agent`.
     """
 
     record: tuple[Any, ...]
@@ -48,6 +49,7 @@ class _Known:
     ahead: deque[float] = field(default_factory=lambda: deque(maxlen=_MEASURED))
     asked: str = ""
     request: Request | None = None
+    reads_parts: bool = False
 
     def asks(self, node: str, asked: str) -> None:
         """Record the signing request. One that must not be granted is logged once, and ignored."""
@@ -84,6 +86,8 @@ class AgentMonitor:
         self.namespace = namespace
         # Secrets of agents of earlier versions that are known not to exist. Nothing creates them any more, so each is read until it is absent.
         self.secrets_gone: set[str] = set()
+        # ConfigMaps of parts that are not needed and did not exist when they were last read. Only the operator creates them.
+        self.parts_gone: set[str] = set()
         self._kube = kube
         self._changed = changed
         self._known: dict[str, _Known] = {}
@@ -138,10 +142,14 @@ class AgentMonitor:
             unchanged=(self._looked or 0.0) - known.still,
             ahead=known.offset(),
             request=known.request,
+            reads_parts=known.reads_parts,
         )
 
-    def _states(self) -> dict[str, tuple[bool, bool, Request | None]]:
-        return {node: (agent.alive, agent.silent, agent.request) for node, agent in self.agents().items()}
+    def _states(self) -> dict[str, tuple[bool, bool, Request | None, bool]]:
+        return {
+            node: (agent.alive, agent.silent, agent.request, agent.reads_parts)
+            for node, agent in self.agents().items()
+        }
 
     def _take(self, found: Iterable[Json], now: float, wall: float) -> None:
         """Take in the result of a read.
@@ -164,7 +172,9 @@ class AgentMonitor:
                     known.ahead.append(at - wall)
             elif gap:
                 known.still = now
-            known.asks(node, str((lease["metadata"].get("annotations") or {}).get(names.ANN_REQUEST) or ""))
+            annotations = lease["metadata"].get("annotations") or {}
+            known.asks(node, str(annotations.get(names.ANN_REQUEST) or ""))
+            known.reads_parts = annotations.get(names.ANN_PARTS) == str(len(names.AGENT_PARTS))
         for node, known in [*self._known.items()]:
             # A Lease that is missing for a moment (recreated) keeps its last heartbeat.
             if node not in there and not self._agent(known, now).alive:
@@ -180,29 +190,38 @@ class Agents:
 
     Attributes:
         namespace: empty if there are no agents.
-        certificates: the ConfigMap with the agents' certificates for this cluster.
+        certificates: the ConfigMaps with the agents' certificates for this cluster.
         secret: the Secret that agents of earlier versions use for it.
         problems: what could not be read, by its key in ``Snapshot.unknown`` → why.
     """
 
     namespace: str = ""
-    certificates: Json | None = None
+    certificates: tuple[Json, ...] = ()
     secret: Json | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-async def look(kube: Kube, watch: AgentMonitor | None, namespace: str, cluster: str) -> Agents:
-    """Read the agents' objects for one KafkaCluster; without agents nothing is read."""
+async def look(
+    kube: Kube, watch: AgentMonitor | None, namespace: str, cluster: str, nodes: Collection[str] | None
+) -> Agents:
+    """Read the agents' objects for one KafkaCluster; without agents nothing is read.
+
+    Args:
+        kube: the API server.
+        watch: of the agents; None if there are none.
+        namespace, cluster: of the KafkaCluster.
+        nodes: with brokers of it; None to read everything.
+    """
     if watch is None:
         return Agents()
     problems: dict[str, str] = {}
-    own: Json | None = None
+    own: tuple[Json, ...] = ()
     secret: Json | None = None
     name = names.agent_certificates(namespace, cluster)
     if not watch.begun:
         await watch.look()
     try:
-        own = await kube.find(CONFIG_MAP, watch.namespace, name)
+        own = await _certificates(kube, watch, namespace, cluster, nodes)
         if name not in watch.secrets_gone:
             secret = await kube.find(SECRET, watch.namespace, name)
             if secret is None:
@@ -215,6 +234,22 @@ async def look(kube: Kube, watch: AgentMonitor | None, namespace: str, cluster: 
     if (why := watch.problem) is not None:
         problems[_LEASES] = why
     return Agents(watch.namespace, own, secret, problems)
+
+
+async def _certificates(
+    kube: Kube, watch: AgentMonitor, namespace: str, cluster: str, nodes: Collection[str] | None
+) -> tuple[Json, ...]:
+    """Those of the parts of these nodes, whatever else is left, and the one that agents of earlier versions read."""
+    every = names.agent_parts(namespace, cluster)
+    needed = set(every) if nodes is None else {names.agent_part(namespace, cluster, node) for node in nodes}
+    parts = [name for name in every if name in needed or name not in watch.parts_gone]
+    wanted = [names.agent_certificates(namespace, cluster), *parts]
+    found = await asyncio.gather(*(kube.find(CONFIG_MAP, watch.namespace, name) for name in wanted))
+    there = {name for name, obj in zip(wanted, found, strict=True) if obj is not None}
+    watch.parts_gone.difference_update(there)
+    # This pass may create those that are needed.
+    watch.parts_gone.update(name for name in parts if name not in there and name not in needed)
+    return tuple(obj for obj in found if obj is not None)
 
 
 def _renewal(lease: Mapping[str, Any]) -> list[tuple[str, tuple[Any, ...], float]]:

@@ -132,15 +132,21 @@ async def observe(
     began = time.monotonic() if began is None else began
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
     reader = _Reader(kube, cluster, mirror)
-    read = _Read(
-        *await asyncio.gather(
-            reader.lists(),
-            agents.look(kube, around.watch, namespace, name),
-            reader.of_job(around.rebalance_image),
-            reader.rebalances(cache or RebalanceCache()),
-            _named(kube, namespace, {*taken, *_told_taken(cluster)}),
-        )
+    lists, of_job, rebalances, named = await asyncio.gather(
+        reader.lists(),
+        reader.of_job(around.rebalance_image),
+        reader.rebalances(cache or RebalanceCache()),
+        _named(kube, namespace, {*taken, *_told_taken(cluster)}),
     )
+    nodes = {
+        str(node)
+        for broker in lists[KAFKA_BROKER]
+        if _of_cluster(broker, name) and (node := (broker.get("spec") or {}).get("node"))
+    }
+    # Nothing is left behind by a KafkaCluster that goes, whoever made it.
+    going = objects.deleting(cluster)
+    watched = await agents.look(kube, around.watch, namespace, name, None if going else nodes)
+    read = _Read(lists, watched, of_job, rebalances, named)
     problems = reader.problems
     problems |= read.watched.problems
     snapshot, reached = await _snapshot(kube, cluster, executor, around, read, problems)
@@ -213,7 +219,9 @@ async def _snapshot(
         ca_source=await ca_source.look(kube, cluster),
         ca_source_before=await ca_source.before(kube, cluster, specs),
         agent_namespace=watched.namespace,
-        agent_certificates=certificates_view(watched.certificates) if watched.certificates else None,
+        agent_certificates={
+            str(each["metadata"]["name"]): certificates_view(each) for each in watched.certificates
+        },
         former_agents=secret_view(watched.secret) if watched.secret else None,
         agents=around.watch.agents() if around.watch is not None else {},
         named=tuple(read.named),
@@ -387,7 +395,7 @@ def secret_view(secret: Mapping[str, Any]) -> SecretView:
 
 
 def certificates_view(config_map: Mapping[str, Any]) -> AgentCertificates:
-    """The agents' certificates of a cluster."""
+    """Agents' certificates of a cluster."""
     data, name = config_map.get("data") or {}, config_map["metadata"]["name"]
     bundle = str(data.get(names.AGENT_AUTHORITIES) or "").encode() or None
     held = {

@@ -29,11 +29,11 @@ async def test_certificates_are_signed_kept_and_left_out(
 
     def certify(*sign: str, keep: tuple[str, ...] = (), seen: Any = None) -> CertifyAgents:
         requests = {node: mine[node].request.decode() for node in sign}
-        metadata = agent_metadata(cluster, agents)
+        metadata = agent_metadata(cluster, agents, f"{namespace}.demo.spindle-agent.c")
         return CertifyAgents(metadata=metadata, requests=requests, keep=keep, days=7, trusted=(), seen=seen)
 
     def found() -> dict[str, Any]:
-        name = f"{namespace}.demo.spindle-agent"
+        name = f"{namespace}.demo.spindle-agent.c"
         return dict(json.loads(api_server.kubectl("-n", agents, "get", "configmap", name, "-o", "json")))
 
     def there() -> dict[str, str]:
@@ -79,23 +79,30 @@ def test_what_agents_had_goes_with_its_cluster_and_their_secret_of_before_at_onc
     name = f"{namespace}.demo.spindle-agent"
     api_server.kubectl("create", "namespace", agents)
     api_server.kubectl("-n", agents, "create", "secret", "generic", name)
-    api_server.kubectl("-n", agents, "create", "configmap", name, "--from-literal=node9=left")
-    for kind in ("secret", "configmap"):
-        whose = ("spindle.dev/cluster=demo", f"spindle.dev/namespace={namespace}")
-        api_server.kubectl("-n", agents, "label", kind, name, *whose)
+    whose = ("spindle.dev/cluster=demo", f"spindle.dev/namespace={namespace}")
+    api_server.kubectl("-n", agents, "label", "secret", name, *whose)
+    maps = (name, f"{name}.7")  # as of the version before, and of a part
+
+    def leave_maps() -> None:
+        for each in maps:
+            api_server.kubectl("-n", agents, "create", "configmap", each, "--from-literal=node9=left")
+            api_server.kubectl("-n", agents, "label", "configmap", each, *whose)
+
+    leave_maps()
     api_server.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(sample_cluster()))
 
-    def left(kind: str) -> str:
-        return api_server.kubectl("-n", agents, "get", kind, name, "--ignore-not-found", "-o", "name")
+    def left(kind: str, *which: str) -> str:
+        return api_server.kubectl("-n", agents, "get", kind, *which, "--ignore-not-found", "-o", "name")
 
     with OperatorProcess(
         api_server.kubeconfig, namespace, tmp_path, f"--agent-namespace={agents}", "--resync=1"
     ) as operator:
-        until("the Secret is gone", lambda: not left("secret"), detail=lambda: operator.log)
-        assert left("configmap")
+        until("the Secret is gone", lambda: not left("secret", name), detail=lambda: operator.log)
+        until("what nobody reads is gone", lambda: not left("configmap", *maps), 40, lambda: operator.log)
 
+        leave_maps()
         api_server.kubectl("-n", namespace, "delete", "skc", "demo", "--wait=false")
         gone = ("-n", namespace, "get", "skc", "demo", "--ignore-not-found", "-o", "name")
         until("the cluster is gone", lambda: not api_server.kubectl(*gone), 40, lambda: operator.log)
-        assert left("configmap") == ""
+        assert left("configmap", *maps) == ""
         assert "ERROR" not in operator.log

@@ -339,15 +339,17 @@ def test_the_operator_alone_says_whom_agents_trust_whatever_rights_others_have(
     def made(name: str) -> Any:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"CA.crt": "x"}}
 
-    ours = made(names.agent_certificates("default", "demo"))
+    ours = made(names.agent_part("default", "demo", "node1"))
     operator = ("--as=system:serviceaccount:system:spindle", "--namespace", AGENTS)
     server.kubectl("apply", "--server-side", "--filename=-", *operator, stdin=json.dumps(ours))
     with config.new_client_from_config(config_file=str(server.kubeconfig)) as admin:
         for api in (agent, admin):
             maps = client.CoreV1Api(api)
-            other = made(names.agent_certificates("default", "other"))
+            other = made(names.agent_part("default", "other", "node1"))
+            former = made(names.agent_certificates("default", "other"))
             for attempt in (
                 lambda: maps.create_namespaced_config_map(AGENTS, other),  # noqa: B023 - called right here
+                lambda: maps.create_namespaced_config_map(AGENTS, former),  # noqa: B023 - as above
                 lambda: maps.patch_namespaced_config_map(  # noqa: B023 - as above
                     ours["metadata"]["name"], AGENTS, {"data": {"CA.crt": "y"}}
                 ),

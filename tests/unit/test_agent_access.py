@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from spindle.api import names
 from spindle.model.actions import AlterUser, CertifyAgents, Delete
 from spindle.model.agent_access import CLUSTER, RIGHTS, Request
@@ -20,6 +22,22 @@ DAY = 86400.0
 LEGACY = "spindle-agent"
 
 
+class _Reads:
+    """What the agents of a test read: ConfigMaps of parts, or the one of all nodes as those of earlier versions."""
+
+    def __init__(self) -> None:
+        self.parts = True
+        self.there: Mapping[str, AgentCertificates] = {}
+
+
+READS = _Reads()
+
+
+@pytest.fixture(autouse=True, params=["parts", "all nodes"])
+def read(request: pytest.FixtureRequest) -> None:
+    READS.parts = request.param == "parts"
+
+
 def running() -> World:
     world = World.of()
     world.settle()
@@ -34,7 +52,14 @@ def nodes(world: World) -> list[str]:
 def agents(world: World, **more: Any) -> dict[str, Agent]:
     """All alive, each with a key of its own."""
     return {
-        node: Agent(**{"age": 1.0, "request": Request(f"pem of {node}", f"key of {node}"), **more})
+        node: Agent(
+            **{
+                "age": 1.0,
+                "request": Request(f"pem of {node}", f"key of {node}"),
+                "reads_parts": READS.parts,
+                **more,
+            }
+        )
         for node in nodes(world)
     }
 
@@ -62,16 +87,56 @@ def rights(world: World) -> dict[str, frozenset[Any]]:
     return {names.agent_principal(node): RIGHTS for node in nodes(world)}
 
 
+def map_of(node: str) -> str:
+    """The ConfigMap that a node's agent reads."""
+    return names.agent_part("kafka", "demo", node) if READS.parts else NAME
+
+
+def maps(there: AgentCertificates | None) -> dict[str, AgentCertificates]:
+    """The same certificates in the ConfigMaps that the agents read."""
+    found: dict[str, dict[str, Certificate]] = {}
+    for node, each in there.held.items() if there is not None else ():
+        found.setdefault(map_of(node), {})[node] = each
+    return {
+        name: replace(there, metadata={**there.metadata, "name": name}, held=held)
+        for name, held in found.items()
+        if there is not None
+    }
+
+
 def planned(world: World, *, have: Any = None, **seen: Any) -> ReconcilePlan:
     made = world.snapshot()
+    if "agent_certificates" in seen and not isinstance(seen["agent_certificates"], dict):
+        seen["agent_certificates"] = maps(seen["agent_certificates"])
+    READS.there = seen.get("agent_certificates", {})
     kafka = replace(made.kafka, agents=rights(world) if have is None else have)
     seen = {"agent_namespace": "agents", "agents": agents(world), "kafka": kafka, **seen}
     return plan(replace(made, **seen), START)
 
 
-def certified(made: ReconcilePlan) -> CertifyAgents | None:
+def each_certified(made: ReconcilePlan) -> dict[str, CertifyAgents]:
+    """By ConfigMap."""
     found = [action for action in made.actions if isinstance(action, CertifyAgents)]
-    return found[0] if found else None
+    assert len({action.metadata["name"] for action in found}) == len(found)
+    return {action.metadata["name"]: action for action in found}
+
+
+def certified(made: ReconcilePlan) -> CertifyAgents | None:
+    """What the pass of `planned` makes of all ConfigMaps, as if they were one; None if it leaves them as they are."""
+    found = each_certified(made)
+    for name, action in found.items():
+        assert {map_of(node) for node in (*action.requests, *action.keep)} == {name}
+    gone = {a.name for a in made.actions if isinstance(a, Delete) and a.kind == "ConfigMap"}
+    assert not gone & found.keys()
+    if not found and not gone:
+        return None
+    requests = {node: pem for action in found.values() for node, pem in action.requests.items()}
+    stay = {
+        node for name, each in READS.there.items() if name not in found.keys() | gone for node in each.held
+    }
+    keep = tuple(sorted(stay.union(*(action.keep for action in found.values()))))
+    one = next(iter(found.values()), CertifyAgents(metadata={}, requests={}, keep=(), days=0, trusted=()))
+    return replace(one, requests=requests, keep=keep)
 
 
 def altered(made: ReconcilePlan) -> dict[str, tuple[set[Any], set[Any]]]:
@@ -109,7 +174,8 @@ def test_each_node_with_a_broker_gets_a_certificate_for_the_key_of_its_agent() -
     assert (action.keep, action.days, action.since) == ((), 7, "")
     meta = action.metadata
     namespace = world.cluster["metadata"]["namespace"]
-    assert (meta["name"], meta["namespace"]) == (f"{namespace}.demo.spindle-agent", "agents")
+    assert (map_of(nodes(world)[0]), meta["namespace"]) == (meta["name"], "agents") or READS.parts
+    assert meta["name"].startswith(f"{namespace}.demo.spindle-agent")
     assert "ownerReferences" not in meta, "an owner in another namespace counts as gone"
     assert meta["labels"]["spindle.dev/cluster"] == "demo"
     assert meta["labels"]["spindle.dev/namespace"] == namespace
@@ -276,11 +342,14 @@ def test_what_is_somebody_elses_in_the_agents_namespace_is_left_alone_and_told()
 
     made = planned(world, agent_certificates=others, former_agents=former(**theirs))
 
-    assert certified(made) is None
     assert withdrawn(made) == []
-    (wait,) = made.status["waiting"]
-    assert (wait["object"], wait["reason"]) == (f"ConfigMap/{NAME}", "NameConflict")
-    assert f"kubectl delete configmap {NAME} -n agents" in wait["unblockedBy"]
+    assert each_certified(made) == {}
+    waits = {wait["object"]: wait for wait in made.status["waiting"]}
+    assert waits.keys() == {f"ConfigMap/{map_of(node)}" for node in nodes(world)}
+    for name in map(map_of, nodes(world)):
+        wait = waits[f"ConfigMap/{name}"]
+        assert wait["reason"] == "NameConflict"
+        assert f"kubectl delete configmap {name} -n agents" in wait["unblockedBy"]
 
 
 def test_without_agents_nobody_has_anything() -> None:
@@ -310,7 +379,7 @@ def test_the_replacement_of_an_authority_waits_for_the_agents() -> None:
         for wait in planned(world, agent_certificates=held(world)).status["waiting"]
         if wait["reason"] == "CaReplaced"
     )
-    assert NAME in waiting["unblockedBy"] or "restarts" in waiting["unblockedBy"]
+    assert map_of(nodes(world)[0]) in waiting["unblockedBy"] or "restarts" in waiting["unblockedBy"]
     action = certified(planned(world, agent_certificates=held(world)))
     assert action is not None, "it has to name both"
     assert len(action.trusted) == 2
@@ -319,8 +388,12 @@ def test_the_replacement_of_an_authority_waits_for_the_agents() -> None:
 def test_a_deleted_cluster_goes_only_after_what_the_agents_had() -> None:
     world = ended()
 
-    first = planned(world, agent_certificates=held(running()), former_agents=former(), agents={})
-    assert withdrawn(first) == [("ConfigMap", NAME, "m-1", "agents"), ("Secret", NAME, "s-1", "agents")]
+    there = running()
+    first = planned(world, agent_certificates=held(there), former_agents=former(), agents={})
+    assert withdrawn(first) == [
+        *(("ConfigMap", name, "m-1", "agents") for name in sorted(set(map(map_of, nodes(there))))),
+        ("Secret", NAME, "s-1", "agents"),
+    ]
     assert not first.finished
     assert planned(world).finished
 
@@ -330,6 +403,64 @@ def test_a_deleted_cluster_waits_while_it_is_not_known_whether_something_is_left
 
     assert not made.finished
     assert [wait["reason"] for wait in made.status["waiting"]] == ["AgentCertificatesUnknown"]
+
+
+def test_a_certificate_leaves_the_configmap_of_all_nodes_when_its_agent_has_one_in_its_part() -> None:
+    """From the version before: whatever is replaced first, each agent has a certificate where it looks for it, and nothing is left in the end."""
+    world = running()
+    READS.parts = False
+    (former_map,) = maps(held(world)).values()
+    asking, parts = agents(world), dict[str, AgentCertificates]()
+
+    def step() -> tuple[dict[str, CertifyAgents], list[str]]:
+        made = planned(
+            world, agents=asking, agent_certificates={**parts, **({NAME: former_map} if former_map else {})}
+        )
+        return each_certified(made), [name for _, name, _, _ in withdrawn(made)]
+
+    assert step() == ({}, []), "the agents are of the version before"
+    first, *others = nodes(world)
+    left = list(nodes(world))
+    made, gone = step()
+    for node in (first, *others):
+        READS.parts = True
+        asking[node] = replace(agents(world)[node], request=Request("new pem", f"new key of {node}"))
+        name = map_of(node)
+        made, gone = step()
+        assert set(made) == {name}
+        assert (made[name].requests, made[name].keep) == ({node: "new pem"}, ())
+        assert gone == [], "what it had stays until the part has been seen with its certificate"
+        (parts[name],) = maps(
+            replace(former_map, held={node: certificate(node, key=f"new key of {node}")})
+        ).values()
+        made, gone = step()
+        left.remove(node)
+        if left:
+            assert ({n: a.keep for n, a in made.items()}, gone) == ({NAME: tuple(left)}, [])
+            former_map = replace(former_map, held={each: former_map.held[each] for each in left})
+    assert (made, gone) == ({}, [NAME])
+    # Where an old agent is back, so is what it reads.
+    asking[first] = replace(asking[first], reads_parts=False)
+    former_map = None  # type: ignore[assignment]
+    made, gone = step()
+    assert ({name: set(each.requests) for name, each in made.items()}, gone) == ({NAME: {first}}, [])
+
+
+def test_an_agent_that_is_not_heard_of_keeps_what_it_may_read() -> None:
+    world = running()
+    READS.parts = False
+    (former_map,) = maps(held(world)).values()
+    first, *_ = nodes(world)
+    READS.parts = True
+    heard = agents(world)
+    del heard[first]
+    there = {**maps(held(world)), NAME: former_map}
+    del there[map_of(first)]
+    made = planned(world, agents=heard, agent_certificates=there)
+    assert {name: each.keep for name, each in each_certified(made).items()} == {NAME: (first,)}
+    assert withdrawn(made) == []
+    made = planned(world, agents={}, unknown=frozenset({"leases"}), agent_certificates=there)
+    assert (each_certified(made), withdrawn(made)) == ({}, [])
 
 
 def test_a_principal_is_as_short_as_a_certificate_takes_it() -> None:

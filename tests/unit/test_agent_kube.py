@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
 from hashlib import sha256
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.disks.findings import ProbeSettings
 from spindle_agent.backoff import Backoff
 from spindle_agent.broker import keys
@@ -209,7 +211,10 @@ async def test_the_lease_is_renewed_with_the_time(api: FakeApi, tmp_path: Path) 
         assert lease["metadata"]["name"] == "spindle-agent-node1"
         assert lease["spec"]["renewTime"].endswith("Z")
         assert lease["spec"]["leaseDurationSeconds"] == 30
-        assert lease["metadata"]["annotations"] == {"spindle.dev/signing-request": "a request"}
+        assert lease["metadata"]["annotations"] == {
+            "spindle.dev/signing-request": "a request",
+            "spindle.dev/certificate-parts": "16",
+        }
 
 
 async def test_the_token_is_read_again_when_the_server_does_not_take_it(api: FakeApi, tmp_path: Path) -> None:
@@ -247,7 +252,7 @@ async def test_certificates_are_kept_while_the_server_is_away(api: FakeApi, tmp_
     key, former, authority = keys.parse(keys.make("node1")), keys.parse(keys.make("node1")), ca.make_ca("a")
     async with api.serve(tmp_path) as kube:
         credentials = Credentials(kube, "agents", "node1", key)
-        none = r"agents/ns\.demo\.spindle-agent has no certificate for node1"
+        none = r"agents/ns\.demo\.spindle-agent\.c has no certificate for node1"
         with pytest.raises(LookupError, match=none):
             await credentials.of("ns", "demo")
         for useless in ({}, certified(former, authority), certified(key, authority) | {"CA.crt": ""}):
@@ -264,6 +269,40 @@ async def test_certificates_are_kept_while_the_server_is_away(api: FakeApi, tmp_
         assert await credentials.of("ns", "demo") == had
         with pytest.raises(ApiError):
             await credentials.of("ns", "other")
+
+
+async def test_an_agent_reads_its_part_and_what_operators_of_before_write(
+    api: FakeApi, tmp_path: Path
+) -> None:
+    key, authority = keys.parse(keys.make("node1")), ca.make_ca("a")
+    whole, part = names.agent_certificates("ns", "demo"), names.agent_part("ns", "demo", "node1")
+    async with api.serve(tmp_path) as kube:
+        credentials = Credentials(kube, "agents", "node1", key)
+
+        async def has() -> str:
+            credentials.doubt("ns", "demo")
+            return (await credentials.of("ns", "demo"))[1].decode()
+
+        api.config_maps[whole] = {"data": (old := certified(key, authority))}
+        assert await has() == old["node1"]
+        api.config_maps[part] = {"data": (new := certified(key, authority))}
+        assert await has() == new["node1"]
+        del api.config_maps[whole]
+        assert await has() == new["node1"]
+        # The operator was replaced by one of the version before, which does not renew the part: what Kafka refuses is not used again.
+        api.config_maps[whole] = {"data": (renewed := certified(key, authority))}
+        assert await has() == renewed["node1"]
+
+        asked = Counter[str]()
+        find = kube.config_map
+
+        async def counted(namespace: str, name: str) -> Any:
+            asked[name] += 1
+            return await find(namespace, name)
+
+        kube.config_map = counted  # type: ignore[method-assign]
+        assert (await Credentials(kube, "agents", "node1", key).of("ns", "demo"))[1].decode() == new["node1"]
+        assert asked == {part: 1}
 
 
 def test_a_key_outlives_its_process_where_it_is_kept_and_nobody_else_reads_it(tmp_path: Path) -> None:

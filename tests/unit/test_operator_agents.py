@@ -91,6 +91,17 @@ async def test_an_operator_that_has_just_started_knows_neither_life_nor_silence(
     assert world.woken == woken + 1
 
 
+async def test_which_configmap_an_agent_reads_is_on_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    await world.watch.look()
+    woken = world.woken
+    for said, parts in (("16", True), ("64", False)):  # other parts are not those that it reads
+        world.kube.objects[PATH]["metadata"]["annotations"] = {"spindle.dev/certificate-parts": said}
+        await world.watch.look()
+        woken += 1
+        assert (world.agent.reads_parts, world.woken) == (parts, woken)
+
+
 async def test_an_agent_that_stops_falls_silent_after_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     await world.go_on(30)

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.model.view import KafkaView
 from spindle_agent.broker import keys
 from spindle_operator import ca
 from spindle_operator.agents import AgentMonitor
 from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
+from spindle_operator.kinds import KAFKA_BROKER
 from spindle_operator.observe import Surroundings, access, belongs, observe, secret_view
 from spindle_shared.api_answers import ApiError
 from tests.unit.operator_fakes import FakeKube, cluster
@@ -149,13 +151,49 @@ async def test_agents_are_seen_by_their_leases_and_by_the_certificates_of_this_c
     assert snapshot.agent_namespace == "agents"
     assert snapshot.former_agents is not None
     assert snapshot.former_agents.metadata["uid"] == "s-1"
-    assert snapshot.agent_certificates is not None
-    assert snapshot.agent_certificates.trust == ca.fingerprints(authority.cert)
-    ((node, certificate),) = snapshot.agent_certificates.held.items()
+    ((name, there),) = snapshot.agent_certificates.items()
+    assert (name, there.trust) == ("ns.demo.spindle-agent", ca.fingerprints(authority.cert))
+    ((node, certificate),) = there.held.items()
     assert (node, certificate.common_name) == ("node1", "spindle-agent.node1")
     assert certificate.key == sha256(key.public).hexdigest()
-    assert certificate.issuer == snapshot.agent_certificates.trust[0]
+    assert certificate.issuer == there.trust[0]
     assert snapshot.unknown == set()
+
+
+async def test_parts_of_certificates_are_read_where_brokers_are_and_what_is_left_once() -> None:
+    kube = FakeKube()
+    watch = AgentMonitor(kube, "agents")
+    needed, left = names.agent_part("ns", "demo", "node1"), names.agent_part("ns", "demo", "node2")
+    assert needed != left
+    core = "/api/v1/namespaces/agents/configmaps"
+    kube.objects[f"{core}/{left}"] = {"metadata": {"name": left}, "data": {}}
+    broker = {
+        "metadata": {"name": "demo-0", "labels": {names.LABEL_CLUSTER: "demo"}},
+        "spec": {"cluster": "demo", "node": "node1"},
+    }
+    kube.objects[KAFKA_BROKER.path("ns", "demo-0")] = broker
+
+    async def read(of: dict[str, Any] | None = None) -> tuple[set[str], set[str]]:
+        kube.calls.clear()
+        snapshot = (await observe(kube, of or cluster(), Gate(), Surroundings("image", watch=watch))).snapshot
+        whole = names.agent_certificates("ns", "demo")
+        asked = {name for name in kube.done("find") if name.startswith(f"{whole}.")}
+        return asked, set(snapshot.agent_certificates)
+
+    assert await read() == (set(names.agent_parts("ns", "demo")), {left})
+    assert await read() == ({needed, left}, {left})
+    kube.objects[f"{core}/{needed}"] = {"metadata": {"name": needed}, "data": {}}
+    del kube.objects[f"{core}/{left}"]
+    assert await read() == ({needed, left}, {needed})
+    # Its last broker has left the node.
+    del kube.objects[KAFKA_BROKER.path("ns", "demo-0")]
+    assert await read() == ({needed}, {needed})
+    del kube.objects[f"{core}/{needed}"]
+    assert await read() == ({needed}, set())
+    assert await read() == (set(), set())
+    going = cluster()
+    going["metadata"]["deletionTimestamp"] = "now"
+    assert await read(going) == (set(names.agent_parts("ns", "demo")), set())
 
 
 async def test_the_secret_of_former_agents_is_looked_for_until_it_is_gone() -> None:

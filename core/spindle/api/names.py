@@ -76,6 +76,9 @@ ANN_RESTORED: Final = f"{GROUP}/restored-secrets"
 ANN_PASSWORD: Final = f"{GROUP}/password"
 # On the Lease of an agent: a signing request (PEM) for the private key that never leaves the agent.
 ANN_REQUEST: Final = f"{GROUP}/signing-request"
+ANN_PARTS: Final = (
+    f"{GROUP}/certificate-parts"  # on a Lease: the agent reads its certificate from one of so many ConfigMaps
+)
 # On objects with certificates: the time since which they contain their present CAs. A renewal does not change it.
 ANN_WRITTEN: Final = f"{GROUP}/written"
 # On pods of brokers: the type of each listener at the pod's creation, as name=type separated by spaces.
@@ -118,6 +121,7 @@ _LONGEST_COMMON_NAME: Final = 64
 
 # The key of the CAs in the ConfigMap of the agents' certificates; the other keys are node names, which are lower case.
 AGENT_AUTHORITIES: Final = "CA.crt"
+AGENT_PARTS: Final = "0123456789abcdef"
 
 # Spindle's topics in each cluster.
 TOPIC_SAMPLES: Final = "__spindle_samples"  # the agents' observations, the input of the rebalance job
@@ -266,11 +270,21 @@ def user_secret(cluster: str, user: str) -> str:
 
 
 def agent_certificates(namespace: str, cluster: str) -> str:
-    """ConfigMap with the agents' certificates for a cluster, in the agents' namespace: by node, and `AGENT_AUTHORITIES`.
+    """ConfigMap, in the agents' namespace, with the certificates for a cluster of agents that do not read parts: by node, and `AGENT_AUTHORITIES`.
 
-    Agents of earlier versions had a Secret with that name.
+    Agents of still earlier versions had a Secret with that name.
     """
     return f"{namespace}.{cluster}.spindle-agent"  # no namespace has a dot: the name is unique per cluster
+
+
+def agent_part(namespace: str, cluster: str, node: str) -> str:
+    """ConfigMap with the certificates of a sixteenth of the nodes; each agent reads that of its node only."""
+    return f"{agent_certificates(namespace, cluster)}.{sha256(node.encode()).hexdigest()[0]}"
+
+
+def agent_parts(namespace: str, cluster: str) -> tuple[str, ...]:
+    """All names that `agent_part` returns."""
+    return tuple(f"{agent_certificates(namespace, cluster)}.{digit}" for digit in AGENT_PARTS)
 
 
 def agent_principal(node: str) -> str:

@@ -21,15 +21,15 @@ def secret_metadata(cluster: Mapping[str, Any], name: str, *, node_id: int | Non
     return owned_metadata(cluster, name, role=role, node_id=node_id)
 
 
-def agent_metadata(cluster: Mapping[str, Any], agent_namespace: str) -> dict[str, Any]:
-    """Metadata of the ConfigMap with the certificates that agents use to connect to a KafkaCluster.
+def agent_metadata(cluster: Mapping[str, Any], agent_namespace: str, name: str) -> dict[str, Any]:
+    """Metadata of a ConfigMap with certificates that agents use to connect to a KafkaCluster.
 
     It has no owner, because Kubernetes treats an owner in another namespace as deleted. The operator deletes it before it
     removes the KafkaCluster's finalizer. The labels identify the KafkaCluster.
     """
     meta = cluster["metadata"]
     return {
-        "name": names.agent_certificates(meta["namespace"], meta["name"]),
+        "name": name,
         "namespace": agent_namespace,
         "labels": {**labels(meta["name"]), names.LABEL_NAMESPACE: meta["namespace"]},
     }

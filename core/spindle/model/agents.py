@@ -21,12 +21,14 @@ class Agent:
         unchanged: seconds over which consecutive reads found the Lease unchanged, without a gap in reading.
         ahead: seconds by which the clock of the agent's node is ahead of the operator's; None if not measured yet.
         request: key for which the agent requests certificates; None if it requests none (agents of earlier versions).
+        reads_parts: whether it reads its certificates from the ConfigMap of its part; agents of earlier versions read the one of all nodes.
     """
 
     age: float | None = None
     unchanged: float = 0.0
     ahead: float | None = None
     request: Request | None = None
+    reads_parts: bool = False
 
     @property
     def alive(self) -> bool:

@@ -74,11 +74,12 @@ class Owners:
         return (labelled and meta.get("uid") in self.restored) or self._of_agents(meta)
 
     def _of_agents(self, meta: Mapping[str, Any]) -> bool:
-        """The ConfigMap of the agents' certificates, and the Secret that agents of earlier versions have."""
+        """The ConfigMaps of the agents' certificates, and the Secret that agents of earlier versions have."""
         labels = meta.get("labels") or {}
         whose = (labels.get(names.LABEL_NAMESPACE), labels.get(names.LABEL_CLUSTER))
-        name = names.agent_certificates(self.namespace, self.cluster)
-        return bool(self.agents) and meta["name"] == name and whose == (self.namespace, self.cluster)
+        where = self.namespace, self.cluster
+        ours = (names.agent_certificates(*where), *names.agent_parts(*where))
+        return bool(self.agents) and meta["name"] in ours and whose == where
 
     def _outlives(self, obj: SnapshotObject) -> bool:
         """Whether a ConfigMap without owner belongs to it. Those of earlier releases have the label, but not all have the cluster id."""
@@ -178,9 +179,9 @@ def ours_only(snapshot: ClusterSnapshot) -> tuple[ClusterSnapshot, dict[OwnerKey
         policies=keep(snapshot.policies),
         brokers=keep(snapshot.brokers),
         rebalance_objects=keep(snapshot.rebalance_objects),
-        agent_certificates=certificates
-        if certificates is not None and held("ConfigMap", certificates.metadata, elsewhere)
-        else None,
+        agent_certificates={
+            name: each for name, each in certificates.items() if held("ConfigMap", each.metadata, elsewhere)
+        },
         former_agents=former if former is not None and held("Secret", former.metadata, elsewhere) else None,
     )
     keep(snapshot.named)

@@ -58,7 +58,7 @@ class SecretView:
 
 @dataclass(frozen=True)
 class AgentCertificates:
-    """The ConfigMap with the agents' certificates for one cluster.
+    """A ConfigMap with agents' certificates for one cluster.
 
     Attributes:
         held: node → its certificate; one that cannot be parsed is missing.
@@ -110,7 +110,7 @@ class ClusterSnapshot:
         ca_source_before: the same of the spec on record, where that names another Secret.
         agent_namespace: the agents' namespace; empty if there are none.
         named: objects (of Secrets only the metadata) that exist under a name that this cluster needs; lists by label may not contain them.
-        agent_certificates: those of the agents for this cluster (``"agentcertificates"`` in `unknown` if not readable).
+        agent_certificates: ConfigMap → those in it, of the agents for this cluster (``"agentcertificates"`` in `unknown` if not readable).
         former_agents: the Secret that agents of earlier versions have for this cluster; None if there is none, or as above.
         agents: node → contents of its agent's Lease (``"leases"`` in `unknown` if it could not be read recently).
     """
@@ -140,7 +140,7 @@ class ClusterSnapshot:
     ca_source: CaSource | None = None
     ca_source_before: CaSource | None = None
     agent_namespace: str = ""
-    agent_certificates: AgentCertificates | None = None
+    agent_certificates: Mapping[str, AgentCertificates] = field(default_factory=dict)
     former_agents: SecretView | None = None
     agents: Mapping[str, Agent] = field(default_factory=dict)
     named: tuple[SnapshotObject, ...] = ()

@@ -15,7 +15,7 @@ from spindle.model.agent_access import RIGHTS, Request
 from spindle.model.agents import NO_AGENT
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.rights import Right
-from spindle.model.snapshot import Certificate
+from spindle.model.snapshot import AgentCertificates, Certificate
 from spindle.model.state import ClusterState
 from spindle.model.times import seconds, stamp
 from spindle.model.unavailable import nodes_with_brokers
@@ -72,30 +72,55 @@ def _alter(user: str, give: frozenset[Right], take: frozenset[Right]) -> AlterUs
 def certify_agents(state: ClusterState, builder: PlanBuilder, authority: Authority) -> list[Holder]:
     """Sign the certificate requests of agents on nodes with brokers; renew in the last third of the lifetime.
 
+    An agent of an earlier version reads the ConfigMap of all nodes. A certificate leaves it when the agent has one where it reads it now.
+
     Returns:
-        the agents as one holder of certificates, for the rotation of the CA; empty if there is no agent.
+        the ConfigMaps as holders of certificates, for the rotation of the CA; empty if there is no agent.
     """
     if not state.snap.agent_namespace or UNKNOWN in state.snap.unknown:
         return []
-    there = state.snap.agent_certificates
+    asked: dict[str, dict[str, Request]] = {}
+    for node in nodes_with_brokers(state):
+        if (request := state.snap.agents.get(node, NO_AGENT).request) is not None:
+            asked.setdefault(_read_by(state, node), {})[node] = request
+    holders: list[Holder] = []
+    for name in sorted(asked.keys() | state.snap.agent_certificates.keys()):
+        holders += _certify(state, builder, authority, name, asked.get(name, {}))
+    return holders
+
+
+def _certify(
+    state: ClusterState, builder: PlanBuilder, authority: Authority, name: str, asked: Mapping[str, Request]
+) -> list[Holder]:
+    """Write one ConfigMap, or delete it if no certificate in it is needed.
+
+    Args:
+        name: of the ConfigMap.
+        asked: node → request of its agent, of those that read this ConfigMap.
+    """
+    there = state.snap.agent_certificates.get(name)
     held = there.held if there is not None else {}
-    asked = {
-        node: request
-        for node in nodes_with_brokers(state)
-        if (request := state.snap.agents.get(node, NO_AGENT).request) is not None
-    }
     sign = {
-        node: asked[node].pem for node in asked if _due(held.get(node), asked[node], authority, state.now)
+        node: request.pem
+        for node, request in asked.items()
+        if _due(held.get(node), request, authority, state.now)
     }
     keep = tuple(
-        sorted(node for node in held.keys() - sign.keys() if _stays(state, node, held[node], authority))
+        sorted(
+            node
+            for node in held.keys() - sign.keys()
+            if _stays(state, node, held[node], authority) and not _has_another(state, node, name, authority)
+        )
     )
-    written = _since(state, authority)
+    if there is not None and not sign and not keep:
+        builder.do(_delete(state, "ConfigMap", there.metadata))
+        return []
+    written = _since(there, authority)
     trusting = there is not None and set(there.trust) == set(authority.trusted)
     if sign or len(keep) < len(held) or (there is not None and not trusting):
         builder.do(
             CertifyAgents(
-                metadata=agent_metadata(state.cluster, state.snap.agent_namespace),
+                metadata=agent_metadata(state.cluster, state.snap.agent_namespace, name),
                 requests=sign,
                 keep=keep,
                 days=DAYS,
@@ -107,10 +132,27 @@ def certify_agents(state: ClusterState, builder: PlanBuilder, authority: Authori
             )
         )
     if there is None:
-        return [Holder(_name(state), "", frozenset(), 0.0)] if sign else []
+        return [Holder(name, "", frozenset(), 0.0)] if sign else []
     other = next((each.issuer for each in held.values() if each.issuer != authority.signer), None)
     age = state.now - written if written is not None else 0.0
-    return [Holder(_name(state), other or authority.signer, frozenset(there.trust), age)]
+    return [Holder(name, other or authority.signer, frozenset(there.trust), age)]
+
+
+def _read_by(state: ClusterState, node: str) -> str:
+    """The ConfigMap that a node's agent reads."""
+    where = state.namespace, state.name
+    if state.snap.agents.get(node, NO_AGENT).reads_parts:
+        return names.agent_part(*where, node)
+    return names.agent_certificates(*where)
+
+
+def _has_another(state: ClusterState, node: str, name: str, authority: Authority) -> bool:
+    """Whether a node's agent reads another ConfigMap than this one, and has a current certificate there."""
+    request, reads = state.snap.agents.get(node, NO_AGENT).request, _read_by(state, node)
+    there = state.snap.agent_certificates.get(reads)
+    if request is None or reads == name or there is None:
+        return False
+    return not _due(there.held.get(node), request, authority, state.now)
 
 
 def _due(held: Certificate | None, request: Request, authority: Authority, now: float) -> bool:
@@ -129,9 +171,8 @@ def _stays(state: ClusterState, node: str, held: Certificate, authority: Authori
     return held.issuer == authority.signer or "leases" in state.snap.unknown
 
 
-def _since(state: ClusterState, authority: Authority) -> float | None:
-    """Since when the ConfigMap has listed the current trusted authorities; `certificates.since` does the same for Secrets."""
-    there = state.snap.agent_certificates
+def _since(there: AgentCertificates | None, authority: Authority) -> float | None:
+    """Since when a ConfigMap has listed the current trusted authorities; `certificates.since` does the same for Secrets."""
     if there is None or set(there.trust) != set(authority.trusted):
         return None
     if any(each.issuer != authority.signer for each in there.held.values()):
@@ -144,12 +185,12 @@ def withdraw_agents(state: ClusterState, builder: PlanBuilder) -> bool:
     if UNKNOWN in state.snap.unknown:
         builder.wait(certificates_unknown(state))
         return False
-    there, former = state.snap.agent_certificates, state.snap.former_agents
-    if there is not None:
-        builder.do(_delete(state, "ConfigMap", there.metadata))
+    certificates, former = state.snap.agent_certificates, state.snap.former_agents
+    for name in sorted(certificates):
+        builder.do(_delete(state, "ConfigMap", certificates[name].metadata))
     if former is not None:
         builder.do(_delete(state, "Secret", former.metadata))
-    return there is None and former is None
+    return not certificates and former is None
 
 
 def certificates_unknown(state: ClusterState) -> Waiting:
@@ -171,4 +212,4 @@ def _name(state: ClusterState) -> str:
 
 def _delete(state: ClusterState, kind: str, metadata: Mapping[str, Any]) -> Delete:
     uid = str(metadata.get("uid", ""))
-    return Delete(kind=kind, name=_name(state), uid=uid, namespace=state.snap.agent_namespace)
+    return Delete(kind=kind, name=str(metadata["name"]), uid=uid, namespace=state.snap.agent_namespace)
