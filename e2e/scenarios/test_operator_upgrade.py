@@ -20,6 +20,7 @@ from e2e.scenarios.install import AGENTS, VALUES
 from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab
 from e2e.scenarios.load import Topic, load
 from e2e.scenarios.stand import Stand
+from spindle.api import names
 
 pytestmark = pytest.mark.e2e
 
@@ -70,11 +71,20 @@ def images(target: Target) -> set[str]:
     return {container["image"] for pod in pods for container in pod["spec"]["containers"]}
 
 
-def certified_nodes(lab: Lab) -> set[str]:
-    """The nodes whose agent has a certificate for this cluster."""
+def certified_nodes(lab: Lab) -> dict[str, str]:
+    """Each node whose agent has a certificate for this cluster, and the last part of the name of the ConfigMap that has it."""
     there = Lab(lab.kubectl_command, lab.kubeconfig, AGENTS)
-    found = there.get("configmap", f"{lab.namespace}.{CLUSTER}.spindle-agent") or {}
-    return {key for key in found.get("data", ()) if key != "CA.crt"}
+    where = lab.namespace, CLUSTER
+    found = {
+        name: there.get("configmap", name) or {}
+        for name in (names.agent_certificates(*where), *names.agent_parts(*where))
+    }
+    return {
+        key: name.rpartition(".")[2]
+        for name, each in found.items()
+        for key in each.get("data", ())
+        if key != names.AGENT_AUTHORITIES
+    }
 
 
 @pytest.mark.usefixtures("before")
@@ -86,7 +96,7 @@ def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
     found = processes(lab)
     assert len(found) == 6
     nodes = {pod["spec"]["nodeName"] for pod in lab.list("pods", "spindle.dev/role=broker")}
-    lab.until("each agent has its certificate", lambda: certified_nodes(lab) == nodes, 120)
+    lab.until("each agent has its certificate", lambda: certified_nodes(lab).keys() == nodes, 120)
     with load(lab, spindle_image, Topic("kept", partitions=6)) as writing:
         helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
         lab.until("only the new version runs", lambda: images(installed) == {spindle_image}, 180)
@@ -98,7 +108,11 @@ def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
         lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
         lab.until_ready(300)
         lab.until("status.waiting is empty", lambda: not lab.waits(), 180)
-        lab.until("each agent has its certificate still", lambda: certified_nodes(lab) == nodes, 120)
+        parts = {node: names.agent_part(lab.namespace, CLUSTER, node).rpartition(".")[2] for node in nodes}
+        lab.until("each agent has its certificate in its part", lambda: certified_nodes(lab) == parts, 120)
+        agents = Lab(lab.kubectl_command, lab.kubeconfig, AGENTS)
+        former = names.agent_certificates(lab.namespace, CLUSTER)
+        lab.until("the former ConfigMap is gone", lambda: agents.get("configmap", former) is None, 120)
         report = writing.finish()
     assert processes(lab) == found
     assert not report.lost
