@@ -128,8 +128,8 @@ def test_what_a_command_asks_about_is_listed_with_its_text_before_everything_els
 
 def test_no_object_that_grows_with_load_has_more_than_one_megabyte() -> None:
     found = dict(of_load(1000))
-    assert len(found) == 5
-    assert {name: size for name, size in found.items() if not 100_000 < size < sizes.LIMIT} == {}
+    assert len(found) == 6
+    assert {name: size for name, size in found.items() if not 50_000 < size < sizes.LIMIT} == {}
 
 
 @pytest.mark.parametrize("disks", [1, 2, 7, 12, 64, 4000])
