@@ -597,6 +597,15 @@ class Person:
 
         self._edit(wait, f"without {key}", change)
 
+    def template_back(self, wait: Wait) -> None:
+        """Remove the pod templates."""
+
+        def change(spec: Json) -> None:
+            for place in (spec["controllers"], *spec["brokerPools"]):
+                place.pop("podTemplate", None)
+
+        self._edit(wait, "without pod templates", change)
+
     def accept_again(self, wait: Wait) -> None:
         """Copy the current token from the message."""
         found = re.search(r"write ([A-Za-z0-9_-]{22}:[0-9a-f]+)", wait.unblocked_by)
@@ -774,7 +783,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             MaintenanceWindowClosed TopicDeleted ReplicaRelocated MoveNotStarted ReplicaSizeChanged TargetGone NoMovesLeft Expired Superseded StoppedByUser
             ApprovalWithdrawn MaxDurationExceeded LogDirNotSelectable RunFailed RunSucceeded DiskFailureHasPriority PartitionsUnderMinIsr AnotherProposalExecuting BlockedByOfflineLogDir
             JournalNotFound JournalDeleted CancellationRejected AgentNotReporting AgentStarved AllowedForCompatibility OrphanedObject
-            BrokerOutOfSync"""),
+            BrokerOutOfSync PodTemplateUnchecked"""),
         (_P.free_space, "DisksFull DiskOffline"),
         (_P.other_broker, "TopicNameTooLong"),
         (_P.last_disk, "LastDisk"),
@@ -821,6 +830,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.delete_object, "OrphanedPod InvalidProposal TopicNotManaged UnknownVoter NameConflict"),
         (_P.config_back, "ImagePullFailed NoStorageClass DowngradeNotSupported StaticQuorum VersionNotSupported"),
         (_P.settings_back, "InvalidConfig SpecNotAllowed DynamicConfigRejected"),
+        (_P.template_back, "InvalidPodTemplate PodTemplateRefused AddedContainerFailed"),
         (_P.topic_settings, "CorruptSegment"),
     )
     for reason in reasons.split()

@@ -48,7 +48,7 @@ def how_to_cancel(partitions: Sequence[Partition]) -> str:
         text += ", or cancel it"
     if told:
         before = [(p, [b for b in p.replicas if b not in p.adding]) for p in told]
-        text += f": kafka-reassign-partitions.sh --cancel --preserve-throttles --reassignment-json-file FILE, {_with_file(before)}"
+        text += f": kafka-reassign-partitions.sh --cancel --preserve-throttles --reassignment-json-file {_file(before)}"
     if silent:
         text += (
             f"{'; ' if told else ' '}by Admin.alterPartitionReassignments without a target for {some([p.name for p in silent])} (the tool's --cancel "
@@ -59,7 +59,7 @@ def how_to_cancel(partitions: Sequence[Partition]) -> str:
         in_sync = [(p, [b for b in p.replicas if b in p.isr]) for p in onward]
         text += (
             f" Kafka cannot cancel that of {some([p.name for p in onward])}, because no replica from before is in sync. To complete it with the replicas "
-            f"that are: kafka-reassign-partitions.sh --execute --additional --reassignment-json-file FILE, {_with_file(in_sync)}."
+            f"that are: kafka-reassign-partitions.sh --execute --additional --reassignment-json-file {_file(in_sync)}."
         )
     if nowhere:
         text += (
@@ -69,11 +69,11 @@ def how_to_cancel(partitions: Sequence[Partition]) -> str:
     return text
 
 
-def _with_file(wanted: Sequence[tuple[Partition, list[int]]]) -> str:
-    """The tool's file, with the first of the partitions."""
+def _file(wanted: Sequence[tuple[Partition, list[int]]]) -> str:
+    """The tool's argument and its content, with the first of the partitions."""
     listed = [
         {"topic": p.topic, "partition": p.index, "replicas": replicas} for p, replicas in wanted[:_NAMED]
     ]
     document = json.dumps({"version": 1, "partitions": listed}, separators=(",", ":"))
     more = f" ({len(wanted) - _NAMED} more partitions)" if len(wanted) > _NAMED else ""
-    return f"with {document} in FILE{more}"
+    return f"FILE, with {document} in FILE{more}"
