@@ -45,3 +45,4 @@ def test_the_smallest_cluster_on_the_default_storage_class(lab: Lab) -> None:
     found = json.loads(lab.spindle("status", "small", "-n", lab.namespace, "-o", "json"))
     assert found
     lab.spindle("verify", "-n", lab.namespace, "-c", "small", timeout=300)
+    lab.kubectl("delete", "-f", str(_EXAMPLES / "single-node.yaml"), timeout=240)
