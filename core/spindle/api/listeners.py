@@ -9,7 +9,7 @@ from spindle.api.common import ApiModel, Name, atomic, list_map, longest, rule, 
 MAX_LISTENERS: Final = 8
 # Names that would clash with a listener or a Service that Spindle creates itself.
 RESERVED: Final = ("controller", "controllers", "replication", "client", "brokers", "bootstrap")
-NODE_ID: Final = "{nodeId}"  # in texts that differ by broker
+_NODE_ID: Final = "{nodeId}"
 _TAKEN_PORTS: Final = (9090, 9091, 9092, 9404)
 
 
@@ -210,6 +210,11 @@ class Listener(ApiModel):
     )
 
 
+def of_broker(text: str, node_id: int) -> str:
+    """A text that differs by broker, such as a host name: with its node id in place of ``{nodeId}``."""
+    return text.replace(_NODE_ID, str(node_id))
+
+
 Listeners = Annotated[
     list[Listener],
     Field(
@@ -237,4 +242,4 @@ class ListenerStatus(ApiModel):
     )
 
 
-__all__ = ["MAX_LISTENERS", "NODE_ID", "RESERVED", "Listener", "ListenerStatus", "Listeners"]
+__all__ = ["MAX_LISTENERS", "RESERVED", "Listener", "ListenerStatus", "Listeners", "of_broker"]

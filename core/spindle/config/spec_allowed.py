@@ -72,7 +72,6 @@ def not_allowed(
     found += [
         *_settings(spec, allowed),
         *_sidecars(spec, allowed),
-        *_service_annotations(spec, allowed),
         *_rollup(spec, allowed),
         *_lent(cluster, spec, lent),
         *_disks(spec),
@@ -111,6 +110,10 @@ def _size(spec: KafkaClusterSpec) -> Iterator[Ask]:
         )
 
 
+def _strange(image: str, allowed: Allowed) -> str:
+    return f"image {image[:_SHOWN]} is not among the images that the installation allows ({', '.join(allowed.images) or 'none'})"
+
+
 def _images(spec: KafkaClusterSpec, allowed: Allowed, job_image: str) -> Iterator[Ask]:
     engine = spec.rebalance.engine.image
     for field, image in (("spec.image", spec.image), ("spec.rebalance.engine.image", engine)):
@@ -119,7 +122,7 @@ def _images(spec: KafkaClusterSpec, allowed: Allowed, job_image: str) -> Iterato
                 field,
                 "image",
                 image,
-                f"image {image[:_SHOWN]} is not among the images that the installation allows ({', '.join(allowed.images) or 'none'})",
+                _strange(image, allowed),
                 "remove it, or ask the administrator to add its repository to the chart's value allow.images",
             )
 
@@ -157,36 +160,26 @@ def _sidecars(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
                     f"{field}.{place}.image",
                     name,
                     image,
-                    f"image {image[:_SHOWN]} is not among the images that the installation allows ({', '.join(allowed.images) or 'none'})",
+                    _strange(image, allowed),
                     "use another image, or ask the administrator to add its repository to the chart's value allow.images",
                 )
 
 
 def _annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
-    for listener in spec.listeners:
-        for key, value in (listener.annotations or {}).items():
+    """Those of Services: all of them may reach load balancers."""
+    metadata = spec.service_metadata
+    places = [(f"spec.listeners[{each.name}].annotations", each.annotations or {}) for each in spec.listeners]
+    places.append(("spec.serviceMetadata.annotations", metadata.annotations if metadata is not None else {}))
+    for field, annotations in places:
+        for key, value in annotations.items():
             if not allowed.annotation(key):
                 yield _ask(
-                    f"spec.listeners[{listener.name}].annotations",
+                    field,
                     key[:128],
                     value,
                     f"annotation {key[:_SHOWN]} is not among those that the installation allows: load balancers are created with the permissions of the cloud account",
                     "remove it, or ask the administrator to add it to the chart's value allow.annotations",
                 )
-
-
-def _service_annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
-    """Those of Services reach load balancers as well."""
-    metadata = spec.service_metadata
-    for key, value in (metadata.annotations if metadata is not None else {}).items():
-        if not allowed.annotation(key):
-            yield _ask(
-                "spec.serviceMetadata.annotations",
-                key[:128],
-                value,
-                f"annotation {key[:_SHOWN]} is not among those that the installation allows: load balancers are created with the permissions of the cloud account",
-                "remove it, or ask the administrator to add it to the chart's value allow.annotations",
-            )
 
 
 def _settings(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle.api import names
-from spindle.api.listeners import NODE_ID, Listener
+from spindle.api.listeners import Listener, of_broker
 from spindle.model import objects
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
@@ -50,7 +50,7 @@ class ExternalType:
 def host_of(listener: Listener, broker_id: int) -> str | None:
     """The host from the listener's template; None if it has none."""
     template = listener.advertised_host_template
-    return template.replace(NODE_ID, str(broker_id)) if template else None
+    return of_broker(template, broker_id) if template else None
 
 
 def port_of(service: SnapshotObject, name: str) -> SnapshotObject:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from spindle.api import names
-from spindle.api.listeners import NODE_ID, Listener
+from spindle.api.listeners import Listener, of_broker
 from spindle.model.metadata import owned_metadata
 
 
@@ -117,7 +117,7 @@ def _load_balancer(service: dict[str, Any], listener: Listener, broker_id: int) 
         service["spec"]["loadBalancerClass"] = listener.load_balancer_class
     if listener.annotations:
         service["metadata"]["annotations"] = {
-            key: value.replace(NODE_ID, str(broker_id)) for key, value in listener.annotations.items()
+            key: of_broker(value, broker_id) for key, value in listener.annotations.items()
         }
 
 
