@@ -17,11 +17,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("core", "shared", "operator", "agent", "rebalance", "cli", "tools", "tests", "e2e", "bench")
 
 
+REPORTS = ROOT / ".cache" / "stages"
 LAST_OUTPUT = 5.0  # seconds in which the last lines of a stage must arrive
 LAST_WORDS = 60.0  # seconds for an interrupted stage to clean up
 
@@ -41,6 +43,11 @@ class Stage:
     command: tuple[str, ...]
     minutes: int = 10
     idle: bool = False
+
+    @property
+    def report(self) -> Path | None:
+        """The JUnit file that pytest writes; None if the stage runs no tests."""
+        return REPORTS / f"{self.name}.xml" if "pytest" in self.command else None
 
 
 @dataclass(frozen=True)
@@ -256,8 +263,11 @@ class _Running:
         # Otherwise Python would write to the pipe only when its buffer is full.
         env = {**os.environ, "PYTHONUNBUFFERED": "1"} if prefix else None
         least = ("nice", "-n", "19") if prefix and stage.idle else ()
+        report = stage.report
+        if report is not None:
+            report.unlink(missing_ok=True)
         process = subprocess.Popen(
-            (*least, *stage.command),
+            (*least, *stage.command, *((f"--junitxml={report}",) if report is not None else ())),
             cwd=ROOT,
             stdout=pipe,
             stderr=error,
@@ -373,6 +383,23 @@ def run_all(steps: Sequence[Sequence[Sequence[Stage]]]) -> list[Outcome]:
     return outcomes
 
 
+def failed_tests(outcome: Outcome) -> list[str]:
+    """One line for each failed test of a stage, with the first line of its error; empty if it wrote no report."""
+    report = outcome.stage.report
+    if not outcome.code or report is None:
+        return []
+    try:
+        cases = ET.parse(report).iter("testcase")  # noqa: S314, written by our own pytest
+    except (FileNotFoundError, ET.ParseError):  # pytest was killed
+        return []
+    lines = []
+    for case in cases:
+        for problem in (*case.findall("failure"), *case.findall("error")):
+            error = (problem.get("message") or "").partition("\n")[0][:300]
+            lines.append(f"{case.get('classname')}.{case.get('name')}: {error}")
+    return lines
+
+
 def summary(name: str, outcomes: Sequence[Outcome], seconds: float) -> str:
     """The summary lines of a run that took ``seconds``."""
     width = max(len(outcome.stage.name) for outcome in outcomes)
@@ -382,6 +409,8 @@ def summary(name: str, outcomes: Sequence[Outcome], seconds: float) -> str:
         took = "" if outcome.code is None else f"{outcome.seconds:8.1f} s"
         cpu = "" if outcome.cpu is None else f"  (CPU {outcome.cpu:.1f} s)"
         lines.append(f"   {outcome.stage.name:<{width}}  {word:<8}{took}{cpu}".rstrip())
+        # Again at the end: where stages run in parallel, hundreds of lines may follow a test's own error.
+        lines += [f"      {line}" for line in failed_tests(outcome)]
     failed = [outcome.stage.name for outcome in outcomes if outcome.code]
     lines.append(f"── {name}: {f'FAILED at {failed[0]}' if failed else 'all ok'}, {seconds:.0f} s in all")
     return "\n".join(lines)

@@ -77,6 +77,22 @@ def test_the_summary_names_the_stage_that_failed() -> None:
     ]
 
 
+def test_the_summary_names_the_failed_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "REPORTS", tmp_path)
+    file = tmp_path / "test_sums.py"
+    file.write_text("def test_good(): pass\n\n\ndef test_bad():\n    assert 1 + 1 == 3, 'wrong sum'\n")
+    tests = Stage("sums", "adds", (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)))
+
+    outcomes = stages.run_all([[[tests]]])
+
+    lines = stages.summary("test", outcomes, 1.0).splitlines()
+    assert lines[2].startswith("   sums  FAILED")
+    assert lines[3].endswith("test_sums.test_bad: AssertionError: wrong sum")
+    assert len(lines) == 5
+    (tmp_path / "sums.xml").write_text("<testsuites><testsuite")  # pytest was killed while it wrote
+    assert len(stages.summary("test", outcomes, 1.0).splitlines()) == 4
+
+
 def test_a_good_run_says_so() -> None:
     assert stages.summary("test", [Outcome(stage("one"), 1.0, 0)], 1.0).endswith(
         "── test: all ok, 1 s in all"
