@@ -221,10 +221,7 @@ class Person:
         live = world.cluster()
         if alive or live is None or live["metadata"].get("deletionTimestamp") or not world.trouble_over:
             return
-        retained = re.findall(
-            rf"(data-disk\d+-{SAMPLE}-\d+) with spec.volumeName: ([\w-]+)", wait.unblocked_by
-        )
-        if retained:
+        if retained := self._retained(wait):
             self._use_retained(live, dict(retained), wait)
             return
         self.say("deletes the cluster with its claims, to recreate it", wait)
@@ -433,6 +430,23 @@ class Person:
                 continue
             self.say(f"restores claim {found[0]} for volume {name}", wait)
             self._restore_claim(found[0], before, volume)
+
+    def claims_back(self, wait: Wait) -> None:
+        """Restore the claims of the retained volumes that the entry names."""
+        for name, volume in self._retained(wait):
+            before, there = self.world.claims.get(name), self.world.api.get("PersistentVolume", volume)
+            if (
+                before is not None
+                and there is not None
+                and self.world.api.get("PersistentVolumeClaim", name) is None
+            ):
+                self.say(f"restores claim {name} for volume {volume}", wait)
+                self._restore_claim(name, before, there)
+
+    @staticmethod
+    def _retained(wait: Wait) -> list[tuple[str, str]]:
+        """Claims and their retained volumes, as an entry names them."""
+        return re.findall(rf"(data-disk\d+-{SAMPLE}-\d+) with spec.volumeName: ([\w-]+)", wait.unblocked_by)
 
     def _restore_claim(self, name: str, before: Json, volume: Json) -> None:
         """Reserve a volume for a claim, and apply the claim as a backup has it."""
@@ -797,6 +811,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             ControllersNotReady NoLeader SourceDown"""),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
         (_P.begin_anew, "AllDisksLost"),
+        (_P.claims_back, "BrokerNotFound"),
         (_P.claim_back, "ClaimMissing ReplicasNotFound"),
         (_P.restart_named, "OnlyInSyncReplica AgentTooOld"),
         (_P.pod_of_hung, "KafkaUnknown"),

@@ -118,6 +118,43 @@ class TestAnOldBackup:
         assert world.disk(2, "disk1").id == found
 
 
+class TestABackupFromBeforeABroker:
+    """All objects of a cluster are lost, and the backup that is restored is older than one of its brokers."""
+
+    def test_the_broker_is_named_with_its_volumes_and_comes_back_with_its_claims(self) -> None:
+        world = cluster(3)
+        kept = saved(world)
+        of_broker = [obj for obj in kept if obj["metadata"]["name"].endswith("-2")]
+        world.cluster["spec"]["brokerPools"][0]["replicas"] = 2
+        lost_namespace(world, [obj for obj in kept if obj not in of_broker])
+        nothing_lost(world, lambda: "BrokerNotFound" in reasons(world))
+        (wait,) = (w for w in world.cluster["status"]["waiting"] if w["reason"] == "BrokerNotFound")
+        assert wait["object"] == "KafkaBroker/demo-broker-2"
+        for disk in ("disk0", "disk1"):
+            volume = next(
+                obj["spec"]["volumeName"] for obj in of_broker if obj["metadata"]["name"] == claim_of(2, disk)
+            )
+            assert f"{claim_of(2, disk)} with spec.volumeName: {volume}" in wait["unblockedBy"]
+        restore(world, of_broker)
+        nothing_lost(world, lambda: 2 in world.kafkas.running)
+        nothing_lost(world, lambda: "BrokerNotFound" not in reasons(world))
+
+    def test_without_volumes_the_entry_says_what_becomes_of_its_replicas(self) -> None:
+        world = cluster(3, partitions=3, rf=1)
+        world.cluster["spec"]["brokerPools"][0]["replicas"] = 2
+        delete(world)
+        gone = [claim_of(2, disk) for disk in ("disk0", "disk1")]
+        drop_claims(world, *gone)
+        for volume in world.all("PersistentVolume"):
+            if (volume["spec"].get("claimRef") or {}).get("name") in gone:
+                del world.objects["PersistentVolume", volume["metadata"]["name"]]
+        nothing_lost(world, lambda: "BrokerNotFound" in reasons(world))
+        (wait,) = (w for w in world.cluster["status"]["waiting"] if w["reason"] == "BrokerNotFound")
+        assert "have no leader" in wait["message"] or "has no leader" in wait["message"]
+        assert "delete the topics without a leader" in wait["unblockedBy"]
+        assert "spec.volumeName" not in wait["unblockedBy"]
+
+
 def found_without_a_claim() -> tuple[Failing, Objects]:
     """A cluster that was applied again without one claim, which is named; and that claim as a backup has it."""
     world = cluster(3)

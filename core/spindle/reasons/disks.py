@@ -319,6 +319,12 @@ SECTIONS = (
             ),
             Reason("BrokerReadopted", "a broker was found again by its claims"),
             Reason(
+                "BrokerNotFound",
+                "Kafka assigns replicas to a broker that does not run and has neither a KafkaBroker nor claims; for example, a restored backup is older than the broker",
+                "restore its claims for the retained volumes that the message names; if its disks are lost, move its replicas to other brokers and delete topics without a leader",
+                "page",
+            ),
+            Reason(
                 "ClaimMissing",
                 "a broker was found again by its claims, but one of its disks has no claim. The broker runs without that disk and creates no empty replicas",
                 "restore the claim for the volume that the message names; otherwise its replicas are re-replicated from the others",

@@ -12,6 +12,7 @@ from typing import Final
 from spindle.brokers.claim_metadata import reconcile_claim_metadata
 from spindle.brokers.claims import reconcile_claims
 from spindle.brokers.cluster_identity import reconcile_identity
+from spindle.brokers.missing_brokers import report_missing_brokers
 from spindle.brokers.pools_record import reconcile_pools
 from spindle.brokers.records import reconcile_brokers, write_records
 from spindle.config.broker_settings import reconcile_dynamic_config
@@ -248,6 +249,7 @@ USER_PHASES: Final = (
 REPORT_PHASES: Final = (
     Phase(report_nodes),
     Phase(report_problems),
+    Phase(report_missing_brokers),
     Phase(report_overdue_starts),
     Phase(report_out_of_sync),
     Phase(report_clocks),

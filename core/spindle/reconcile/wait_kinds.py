@@ -57,6 +57,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
     WaitKind.USER: frozenset(
         {
             "AllDisksLost",
+            "BrokerNotFound",
             "CaMismatch",
             "CaMissing",
             "CaSecretInvalid",
