@@ -14,7 +14,7 @@ KAFKA: Final = os.environ.get("SPINDLE_KAFKA") or "4.3.1"
 # Tests of upgrades start from it; built only on request.
 KAFKA_BEFORE: Final = KAFKA_RELEASES[max(0, KAFKA_RELEASES.index(KAFKA) - 1)]
 # Tests of upgrades of Spindle itself start from this commit: its chart and image are replaced by those of the checkout.
-SPINDLE_BEFORE: Final = "6ea5dc6fb3a7539c2dcde0caf5ad1b0155f6c9f0"
+SPINDLE_BEFORE: Final = "36b2361d1b2b08519e8995444bdf31f6ec090212"
 PROMETHEUS: Final = (
     "3.13.5"  # the one with service discovery of Kubernetes; in go-prometheus/go.mod as v0.313.5
 )

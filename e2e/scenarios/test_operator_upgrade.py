@@ -24,6 +24,9 @@ from spindle.api import names
 
 pytestmark = pytest.mark.e2e
 
+# The previous chart refuses values that it does not know.
+BEFORE = tuple(value for value in VALUES if value != "--set=allow.sidecars=true")
+
 
 def helm(target: Target, chart: Path, *settings: str) -> None:
     """Install or upgrade Spindle from a chart's folder, and wait until it runs."""
@@ -48,7 +51,7 @@ def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFa
     installed.give(ensure_spindle_image(folder, SPINDLE_BEFORE_IMAGE))
     repository, _, tag = SPINDLE_BEFORE_IMAGE.rpartition(":")
     before_image = (f"--set=image.repository={repository}", f"--set=image.tag={tag}")
-    helm(installed, folder / "charts/spindle", *VALUES, *before_image)
+    helm(installed, folder / "charts/spindle", "--reset-values", *BEFORE, *before_image)
     yield folder
     helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
 

@@ -1,5 +1,6 @@
 """What each bad disk needs: where replicas stand, where they can go, what may leave, what comes back, what is given up."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -367,8 +368,10 @@ class TestFence:
 
     def test_not_while_nobody_can_say_what_depends_on_it(self) -> None:
         """It may be only the operator's own way to Kafka that is cut."""
-        for replica_index in (KafkaView(error="no answer"), KafkaView(brokers={}, partitions=())):
-            refusal = may_fence(ReplicaIndex(replica_index), 0, ["b"], frozenset())
+        unknown = (KafkaView(error="no answer"), KafkaView(brokers={}, partitions=()))
+        for replica_index, down in itertools.product(unknown, (frozenset(), frozenset({1}))):
+            # Also where no broker runs that could tell: only a user can break that deadlock, and this entry says how.
+            refusal = may_fence(ReplicaIndex(replica_index), 0, ["b"], down)
             assert refusal is not None
             assert refusal.reason == "KafkaUnknown"
 

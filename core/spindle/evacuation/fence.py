@@ -35,6 +35,8 @@ def may_fence(
         down: other brokers that are down or being taken down.
         before: see `rolling.brokers.Rolling`.
     """
+    if not replica_index.known or replica_index.view.min_isr is None:
+        return _unknown(replica_index, broker)
     others = sorted(set(down) - {broker})
     if others:
         return Waiting.refused(
@@ -45,8 +47,6 @@ def may_fence(
             unblocked_by="Nothing to do: Spindle continues when the other "
             f"{'broker is' if len(others) == 1 else 'brokers are'} back, or when the disk answers again.",
         )
-    if not replica_index.known or replica_index.view.min_isr is None:
-        return _unknown(replica_index, broker)
     on_hung = [replica_index.on(broker, path) for path in hung]
     silent = replica_index.dirs(broker) is None
     stuck = frozenset().union(*(keys for keys in on_hung if keys is not None))
