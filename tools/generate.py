@@ -1,4 +1,4 @@
-"""Generates ``crds/``, ``docs/reference/`` and the chart's alerts from the models and tables.
+"""Generates ``crds/``, ``docs/reference/``, the chart's alerts and its README from the models, tables and values.
 
 ``python -m tools.generate`` writes the files, ``python -m tools.generate --check`` only reports differences.
 """
@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from spindle.api.crd import KINDS, crds
+from tools.chart_readme import CHART, readme
 from tools.disk_life import disk_life_page
 from tools.monitoring.alerts_page import alerts_page
 from tools.monitoring.chart_rules import prometheus_rule
@@ -46,6 +47,7 @@ def generated() -> dict[Path, str]:
     files[pages / "metrics.md"] = metrics_page()
     files[pages / "alerts.md"] = alerts_page()
     files[ROOT / "charts/spindle/templates/prometheusrule.yaml"] = prometheus_rule()
+    files[CHART / "README.md"] = readme((CHART / "values.yaml").read_text())
     boards = ROOT / "charts/spindle/dashboards"
     files |= {boards / f"{board.uid}.json": dashboard_json(board) for board in DASHBOARDS}
     files[pages / "README.md"] = index_page(KINDS)

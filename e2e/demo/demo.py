@@ -9,7 +9,7 @@ from typing import Final
 from e2e.cluster.build import ensure_helm
 from e2e.cluster.disks import parse_size
 from e2e.cluster.images import ensure_rebalance_image, ensure_spindle_image
-from e2e.cluster.layout import REBALANCE_IMAGE
+from e2e.cluster.layout import REBALANCE_IMAGE, SPINDLE_IMAGE
 from e2e.cluster.state import Options
 from e2e.cluster.target import foreign_kubeconfig
 from e2e.cluster.testbed import Testbed
@@ -82,10 +82,13 @@ def _foreign_image(kubeconfig: Path) -> list[str]:
     return ["--set", f"image.repository={repository}", "--set", f"image.tag={tag}"]
 
 
-def _job_image() -> list[str]:
-    """Helm's options for the image of the rebalance job."""
-    repository, _, tag = REBALANCE_IMAGE.rpartition(":")
-    return ["--set", f"rebalance.image.repository={repository}", "--set", f"rebalance.image.tag={tag}"]
+def _own_images() -> list[str]:
+    """Helm's options for the images that were built here."""
+    options = []
+    for key, image in (("image", SPINDLE_IMAGE), ("rebalance.image", REBALANCE_IMAGE)):
+        repository, _, tag = image.rpartition(":")
+        options += ["--set", f"{key}.repository={repository}", "--set", f"{key}.tag={tag}"]
+    return options
 
 
 class Demo:
@@ -103,7 +106,7 @@ class Demo:
             values = _foreign_image(self._foreign)
             self._path(Path(sys.executable).parent, ensure_helm().parent)
         else:
-            values = _job_image()
+            values = _own_images()
             newer = self._make_testbed()
         self._spindle(values, newer=newer)
         self._kafka()

@@ -14,6 +14,7 @@ from e2e.scenarios.lab import CLUSTER, ROOT, SYSTEM, Lab
 AGENTS: Final = "spindle-agents"
 # Each scenario has a namespace of its own; images that are built here are called localhost/….
 VALUES: Final = (
+    "--set=image.repository=localhost/spindle,image.tag=dev",
     "--set=watch.all=true",
     "--set=allow.images={apache/kafka,docker.io/apache/kafka,localhost/}",
     "--set=allow.sidecars=true",

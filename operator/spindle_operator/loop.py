@@ -18,7 +18,7 @@ from typing import Any, Final
 from spindle.api import names
 from spindle.metrics.cluster import cluster_samples
 from spindle.model.actions import Action
-from spindle.model.allowed import Allowed
+from spindle.model.allowed import KAFKA_REPOSITORY, Allowed
 from spindle.model.ownership import owners_of
 from spindle.model.refused_requests import RefusedRequest
 from spindle.model.snapshot import ClusterSnapshot
@@ -74,6 +74,7 @@ class Setup:
         kafka_timeout: seconds for one call to one broker.
         agent_namespace: of the agents; empty for none.
         namespace: of the operator.
+        kafka_repository: of Kafka's image, where a KafkaCluster names none.
         allowed: settings that KafkaClusters may use beyond Kafka.
         lost: called when a loop finds that the Lease is lost.
         cached: whether passes that write nothing may read from watches.
@@ -90,6 +91,7 @@ class Setup:
     agent_namespace: str = ""
     namespace: str = ""
     rebalance_image: str = ""
+    kafka_repository: str = KAFKA_REPOSITORY
     allowed: Allowed = field(default_factory=Allowed)
     decide: Callable[[Any, float], ReconcilePlan] = plan
     cached: bool = False
@@ -293,7 +295,14 @@ class ClusterLoop:
     async def _pass(self, started: float) -> tuple[list[Result], bool]:
         """One pass. Returns what was done, and whether nothing waits."""
         setup = self._setup
-        around = Surroundings(setup.image, setup.namespace, setup.rebalance_image, setup.allowed, self._watch)
+        around = Surroundings(
+            setup.image,
+            setup.namespace,
+            setup.rebalance_image,
+            setup.allowed,
+            self._watch,
+            setup.kafka_repository,
+        )
         cluster, seen, wanted = await self._planned(around)
         if setup.leading():
             # The status is written before the actions: a call to a hung broker takes seconds.

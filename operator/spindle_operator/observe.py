@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.model import objects
-from spindle.model.allowed import Allowed
+from spindle.model.allowed import KAFKA_REPOSITORY, Allowed
 from spindle.model.freshness import FactsRead
 from spindle.model.pools import parse_spec, recorded_spec
 from spindle.model.snapshot import AgentCertificates, Certificate, ClusterSnapshot, SecretView
@@ -95,6 +95,7 @@ class Surroundings:
         image: the operator's own image, which preflight runs from.
         namespace: of the operator.
         rebalance_image: of the rebalance job; empty if there is none.
+        kafka_repository: of Kafka's image, where a KafkaCluster names none.
         allowed: settings that KafkaClusters may use beyond Kafka.
         watch: of the agents; None if there are none.
     """
@@ -104,6 +105,7 @@ class Surroundings:
     rebalance_image: str = ""
     allowed: Allowed = field(default_factory=Allowed)
     watch: agents.AgentMonitor | None = None
+    kafka_repository: str = KAFKA_REPOSITORY
 
 
 async def observe(
@@ -210,6 +212,7 @@ async def _snapshot(
         users=tuple(users),
         rebalances=tuple(read.rebalances),
         rebalance_image=around.rebalance_image,
+        kafka_repository=around.kafka_repository,
         rebalance_objects=tuple(obj for obj in read.of_job if obj["kind"] != JOB.kind),
         jobs=tuple(obj for obj in read.of_job if obj["kind"] == JOB.kind),
         kafka=kafka,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spindle.model.allowed import Allowed, read
+from spindle.model.allowed import KAFKA_REPOSITORY, Allowed, read
 from spindle_shared import logs
 
 _NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -24,6 +24,7 @@ class Options:
         image: the operator's own image.
         agent_namespace: of the agents; empty for none.
         rebalance_image: of the rebalance job; empty for no job.
+        kafka_repository: of Kafka's image, without a tag.
         allowed: settings that KafkaClusters may use beyond Kafka.
     """
 
@@ -33,6 +34,7 @@ class Options:
     image: str
     agent_namespace: str
     rebalance_image: str
+    kafka_repository: str
     json_logs: bool
     port: int
     resync: float
@@ -53,6 +55,7 @@ def parse(arguments: list[str]) -> Options:
         image=args.image,
         agent_namespace=args.agent_namespace,
         rebalance_image=args.rebalance_image,
+        kafka_repository=args.kafka_repository,
         json_logs=args.json_logs,
         port=args.port,
         resync=args.resync,
@@ -97,6 +100,11 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         "--rebalance-image",
         default=env.get("SPINDLE_REBALANCE_IMAGE", ""),
         help="image of the rebalance job if a KafkaCluster sets none (default: no job)",
+    )
+    parser.add_argument(
+        "--kafka-repository",
+        default=env.get("SPINDLE_KAFKA_REPOSITORY") or KAFKA_REPOSITORY,
+        help="repository of Kafka's image if a KafkaCluster sets no image; the tag is Kafka's version (default: %(default)s)",
     )
     parser.add_argument(
         "--json-logs", action="store_true", default=env.get("SPINDLE_JSON_LOGS", "").lower() in ("1", "true")

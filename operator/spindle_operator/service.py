@@ -68,6 +68,7 @@ async def _lead(
             agent_namespace=options.agent_namespace,
             namespace=options.lease_namespace,
             rebalance_image=options.rebalance_image,
+            kafka_repository=options.kafka_repository,
             leading=lambda: elector.leading,
             lost=lost.set,
             resync=options.resync,

@@ -28,7 +28,7 @@ def test_an_agent_runs_on_each_node_without_any_privilege(render: Render) -> Non
 
     spec, only = agent(objects)["spec"]["template"]["spec"], container(objects)
     assert only["command"] == ["spindle-agent"]
-    assert only["image"] == "localhost/spindle:dev"
+    assert only["image"] == "spindle:0.1.0"
     assert only["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -173,7 +173,7 @@ def test_options_reach_the_agents(render: Render) -> None:
     template = agent(objects)["spec"]["template"]
     (monitor,) = of_component(objects, "PodMonitor", "agent")
 
-    assert container(objects)["image"] == "localhost/spindle:v7"
+    assert container(objects)["image"] == "spindle:v7"
     assert "--json-logs" in container(objects)["args"]
     assert template["spec"]["imagePullSecrets"] == [{"name": "pull"}]
     assert template["spec"]["nodeSelector"] == {"role": "kafka"}

@@ -34,7 +34,7 @@ def test_the_operator_runs_twice_without_any_privilege(render: Render) -> None:
     spec = deployment["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert deployment["spec"]["replicas"] == 2
-    assert container["image"] == "localhost/spindle:dev"
+    assert container["image"] == "spindle:0.1.0"
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {
@@ -42,7 +42,7 @@ def test_the_operator_runs_twice_without_any_privilege(render: Render) -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert {"name": "SPINDLE_IMAGE", "value": "localhost/spindle:dev"} in container["env"]
+    assert {"name": "SPINDLE_IMAGE", "value": "spindle:0.1.0"} in container["env"]
 
 
 def test_its_probes_and_its_metrics_are_on_the_port_that_it_is_told(render: Render) -> None:
@@ -177,7 +177,8 @@ def test_what_clusters_may_ask_for_reaches_the_operator(render: Render) -> None:
         return read(next(each["value"] for each in container["env"] if each["name"] == "SPINDLE_ALLOW"))
 
     assert told() == Allowed()
-    assert told("allow.images={registry.example/kafka}").images == ("registry.example/kafka",)
+    own = told("allow.images={registry.example/kafka}")
+    assert own.images == ("registry.example/kafka", "apache/kafka")
     assert told("allow.jvmOptions={-Dmine=*}").jvm_option("-Dmine=x")
     assert told("allow.hadoopSettings={fs.oss.}").hadoop_setting("fs.oss.endpoint", "x")
 
@@ -206,7 +207,11 @@ def test_two_releases_in_different_namespaces_do_not_share_cluster_wide_objects(
     [
         pytest.param("replicas=0", "replicas", id="no operator"),
         pytest.param("replica=2", "replica", id="a misspelt key"),
-        pytest.param("image.tag=", "tag", id="an empty tag"),
+        pytest.param("image.tag=a tag", "tag", id="a tag with a space"),
+        pytest.param("image.registry=registry.example/", "registry", id="a registry that ends in a slash"),
+        pytest.param("kafka.image.repository=", "repository", id="no repository of Kafka"),
+        pytest.param("resync=0", "resync", id="passes without a pause"),
+        pytest.param("extraEnv[0].name=POD_NAME", "extraEnv", id="a variable that the chart sets"),
         pytest.param("image.pullPolicy=Sometimes", "pullPolicy", id="no such policy"),
         pytest.param("watch.namespaces={Upper}", "namespaces", id="no name of a namespace"),
         pytest.param("metrics.podMonitor.interval=30", "interval", id="a time without unit"),
@@ -227,6 +232,7 @@ def test_options_reach_the_pod(render: Render) -> None:
         "image.tag=v7",
         "log.json=false",
         "log.level=debug",
+        "resync=300",
         "readFromWatches=false",
         "priorityClassName=important",
         "nodeSelector.role=infra",
@@ -242,6 +248,7 @@ def test_options_reach_the_pod(render: Render) -> None:
     assert spec["containers"][0]["image"] == "registry.example/spindle:v7"
     assert "--json-logs" not in spec["containers"][0]["args"]
     assert "--log-level=debug" in spec["containers"][0]["args"]
+    assert "--resync=300" in spec["containers"][0]["args"]
     assert "--read-from-watches" not in spec["containers"][0]["args"]
     assert spec["priorityClassName"] == "important"
     assert spec["nodeSelector"] == {"role": "infra"}
@@ -278,8 +285,66 @@ def test_the_operator_is_told_the_image_of_the_rebalance_job_if_there_is_one(ren
 
     assert told() == []
     assert told("rebalance.image.repository=example.org/rebalance") == [
-        "--rebalance-image=example.org/rebalance:dev"
+        "--rebalance-image=example.org/rebalance:0.1.0"
     ]
+
+
+def images(objects: list[dict[str, Any]]) -> set[str]:
+    """Every image that the chart's pods have, or that the operator gives to pods."""
+    found = set()
+    for made in (*of_kind(objects, "Deployment"), *of_kind(objects, "DaemonSet")):
+        (container,) = made["spec"]["template"]["spec"]["containers"]
+        found |= {container["image"]}
+        found |= {each["value"] for each in container["env"] if each["name"] == "SPINDLE_IMAGE"}
+        told = (each.partition("=") for each in container["args"])
+        found |= {value for name, _, value in told if name in ("--rebalance-image", "--kafka-repository")}
+    return found
+
+
+def test_one_registry_is_for_all_images(render: Render) -> None:
+    job = "rebalance.image.repository=spindle-rebalance"
+
+    assert images(render(job)) == {"spindle:0.1.0", "spindle-rebalance:0.1.0", "apache/kafka"}
+    objects = render("image.registry=registry.example:5000/team", job)
+
+    place = "registry.example:5000/team"
+    assert images(objects) == {
+        f"{place}/spindle:0.1.0",
+        f"{place}/spindle-rebalance:0.1.0",
+        f"{place}/apache/kafka",
+    }
+    # A KafkaCluster may write down the image that it gets by default.
+    (container,) = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"]
+    allowed = read(next(each["value"] for each in container["env"] if each["name"] == "SPINDLE_ALLOW"))
+    assert allowed.image(f"{place}/apache/kafka:4.3.1")
+    assert not allowed.image(f"{place}/other:4.3.1")
+
+
+def test_kafkas_image_can_be_another(render: Render) -> None:
+    assert "example.org/kafka" in images(render("kafka.image.repository=example.org/kafka"))
+
+
+@pytest.mark.parametrize(("kind", "prefix"), [("Deployment", ""), ("DaemonSet", "agent.")])
+def test_environment_and_security_contexts_are_values(render: Render, kind: str, prefix: str) -> None:
+    def pod(*values: str) -> dict[str, Any]:
+        told = render(*(f"{prefix}{value}" for value in values))
+        return dict(of_kind(told, kind)[0]["spec"]["template"]["spec"])
+
+    before = pod()
+    after = pod(
+        "extraEnv[0].name=HTTPS_PROXY",
+        "extraEnv[0].value=proxy",
+        "podSecurityContext.runAsUser=null",
+        "podSecurityContext.supplementalGroups={7}",
+        "securityContext.capabilities.add={SYSLOG}",
+    )
+
+    (was,), (container,) = before["containers"], after["containers"]
+    assert container["env"] == [*was["env"], {"name": "HTTPS_PROXY", "value": "proxy"}]
+    kept = {key: value for key, value in before["securityContext"].items() if key != "runAsUser"}
+    assert after["securityContext"] == {**kept, "supplementalGroups": [7]}
+    assert container["securityContext"]["capabilities"] == {"add": ["SYSLOG"], "drop": ["ALL"]}
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
 def test_what_only_watches_need_is_granted_with_them_alone(render: Render) -> None:

@@ -11,6 +11,7 @@ def test_defaults_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     options = parse([])
     assert options.namespaces == ["a", "b"]
     assert options.image == "example.org/spindle:1"
+    assert options.kafka_repository == "apache/kafka"
     assert options.lease_namespace == "system"
     assert options.identity.startswith("spindle-0_")
     assert not options.json_logs
@@ -18,7 +19,17 @@ def test_defaults_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPINDLE_NAMESPACES", raising=False)
-    options = parse(["--namespace", "x", "--namespace", "y", "--json-logs", "--port", "9", "--resync", "5"])
+    options = parse(
+        [
+            "--namespace=x",
+            "--namespace=y",
+            "--json-logs",
+            "--port=9",
+            "--resync=5",
+            "--kafka-repository=r/kafka",
+        ]
+    )
+    assert options.kafka_repository == "r/kafka"
     assert options.namespaces == ["x", "y"]
     assert options.log_level == "info"
     assert not options.read_from_watches

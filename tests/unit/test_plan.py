@@ -14,6 +14,7 @@ from spindle.disks.health import Health
 from spindle.model.actions import Action, Apply, Create, Delete, Evict, MarkDown, Tune
 from spindle.model.config_values import ConfigValues
 from spindle.model.maintenance import NO_REQUEST
+from spindle.model.snapshot import ClusterSnapshot
 from spindle.model.times import stamp
 from spindle.model.view import Partition
 from spindle.reconcile.healing import _excluded
@@ -298,6 +299,19 @@ def test_a_successor_that_cannot_start_is_made_anew_when_its_spec_is_corrected()
     assert world.cluster["status"]["phase"].startswith("Running")
     images = {c["image"] for pod in world.all("Pod") for c in pod["spec"]["containers"]}
     assert images == {"apache/kafka:4.3.1"}
+
+
+class _OtherRegistry(World):
+    def snapshot(self) -> ClusterSnapshot:
+        return replace(super().snapshot(), kafka_repository="registry.example/apache/kafka")
+
+
+def test_the_installation_says_which_repository_has_kafkas_image() -> None:
+    world = _OtherRegistry.of()
+    world.settle()
+    assert world.running("broker") == [0, 1, 2]
+    images = {c["image"] for pod in world.all("Pod") for c in pod["spec"]["containers"]}
+    assert images == {"registry.example/apache/kafka:4.3.1"}
 
 
 def test_hand_edited_and_deleted_things_are_put_right() -> None:

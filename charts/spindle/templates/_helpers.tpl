@@ -54,7 +54,37 @@ Earlier versions managed all namespaces by default; an upgrade must not silently
 {{- end -}}
 
 {{- define "spindle.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag }}
+{{ include "spindle.imageOf" (list . .Values.image) }}
+{{- end -}}
+
+{{/* Full name of an image. Arguments: the top level, and an object with repository and tag. */}}
+{{- define "spindle.imageOf" -}}
+{{- $top := index . 0 -}}
+{{- with index . 1 -}}
+{{ include "spindle.repository" (list $top .repository) }}:{{ .tag | default $top.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* A repository with the registry of all images. Arguments: the top level, and the repository. */}}
+{{- define "spindle.repository" -}}
+{{- with (index . 0).Values.image.registry }}{{ . }}/{{ end }}{{ index . 1 -}}
+{{- end -}}
+
+{{/* The value allow as JSON. KafkaClusters may always name the image that they get by default. */}}
+{{- define "spindle.allow" -}}
+{{- $kafka := include "spindle.repository" (list . .Values.kafka.image.repository) -}}
+{{- toJson (set (deepCopy .Values.allow) "images" (append .Values.allow.images $kafka | uniq)) -}}
+{{- end -}}
+
+{{/* A security context as YAML, without the keys that are null: Helm keeps those of a nested value in some cases. */}}
+{{- define "spindle.without" -}}
+{{- $kept := dict -}}
+{{- range $key, $value := . -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- $_ := set $kept $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $kept -}}
 {{- end -}}
 
 {{/* Annotations for a Prometheus that finds pods by them; with PodMonitors it would read everything twice. */}}

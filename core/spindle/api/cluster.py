@@ -104,7 +104,7 @@ class KafkaClusterSpec(ApiModel):
     image: Annotated[str, Field(json_schema_extra=longest(512))] | None = Field(
         None,
         description="Image of Kafka with the layout of the official image, from a repository that Spindle's Helm chart allows. Default: "
-        "apache/kafka:<version>.",
+        "<repository>:<version> with the chart's kafka.image.repository, which is apache/kafka.",
     )
     controllers: Controllers = Field(description="The KRaft controllers, which store the cluster's metadata.")
     broker_pools: list[BrokerPool] = Field(

@@ -64,6 +64,7 @@ def cluster_inputs(state: ClusterState, identity: NodeIdentity) -> ClusterInputs
         version=version_to_run(state),
         spindle_image=state.snap.spindle_image,
         image=spec.image,
+        kafka_repository=state.snap.kafka_repository,
         tolerations=tuple(toleration.to_dict() for toleration in spec.scheduling.tolerations),
         priority_class=spec.scheduling.priority_class_name,
         pull_secrets=tuple(ref.name for ref in spec.scheduling.image_pull_secrets),

@@ -123,8 +123,8 @@ def reads_topics(pod: Mapping[str, Any]) -> bool:
 
 
 def kafka_image(cluster: ClusterInputs) -> str:
-    """Kafka's image: the user's, or the stock one of the version."""
-    return cluster.image or f"apache/kafka:{cluster.version}"
+    """Kafka's image: the user's, or the installation's of the version."""
+    return cluster.image or f"{cluster.kafka_repository}:{cluster.version}"
 
 
 def disks_annotation(disks: tuple[DiskInputs, ...]) -> str:

@@ -17,7 +17,8 @@ from spindle.model.allowed_hadoop import EVERYTHING
 # Characters that a value may have where an entry leaves it open: none that could form a path, a list or a second option.
 _OPEN: Final = "[A-Za-z0-9._%+-]*"
 
-IMAGES: Final = ("apache/kafka", "docker.io/apache/kafka")
+KAFKA_REPOSITORY: Final = "apache/kafka"  # of the official image
+IMAGES: Final = (KAFKA_REPOSITORY, f"docker.io/{KAFKA_REPOSITORY}")
 
 # Memory, collectors and compilers. Excluded: options that open a port or a file, load code or run a command (jdwp, javaagent,
 # OnOutOfMemoryError, Flags, HeapDumpPath), and system properties, which affect any class.

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from spindle.model.allowed import KAFKA_REPOSITORY
+
 ACTIVE: Final = "Active"
 PLACEHOLDER: Final = "Placeholder"
 
@@ -23,7 +25,8 @@ class ClusterInputs:
         cluster_id: Kafka's cluster id from the identity record.
         version: Kafka's version, for example ``4.3.1``.
         spindle_image: image of inspect and preflight.
-        image: Kafka's image; None for ``apache/kafka:<version>``.
+        image: Kafka's image, if the user names one.
+        kafka_repository: of Kafka's image otherwise; the tag is the version.
         tolerations: the user's, in addition to those that every Kafka pod has.
         shared_nodes: whether several brokers (or controllers) of this cluster may share a node.
         shared_filesystem: whether disks may be folders of one file system (``spec.disks.sharedFilesystem``).
@@ -38,6 +41,7 @@ class ClusterInputs:
     version: str
     spindle_image: str
     image: str | None = None
+    kafka_repository: str = KAFKA_REPOSITORY
     tolerations: tuple[Mapping[str, Any], ...] = ()
     priority_class: str | None = None
     pull_secrets: tuple[str, ...] = ()

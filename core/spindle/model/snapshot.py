@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spindle.model.agents import Agent
-from spindle.model.allowed import Allowed
+from spindle.model.allowed import KAFKA_REPOSITORY, Allowed
 from spindle.model.pod_trials import PodTrial
 from spindle.model.refused_requests import RefusedRequest
 from spindle.model.spec_findings import SharedObject
@@ -100,6 +100,7 @@ class ClusterSnapshot:
         rebalance_objects: the job's CronJob, ServiceAccount, Role and RoleBinding; ``jobs`` are its runs.
         refused: requests of this operator's previous pass that the API server refused.
         pod_trials: the API server's verdicts on pods with a changed pod template, by `TryPod.key`.
+        kafka_repository: of Kafka's image, where the KafkaCluster names none.
         entropy: 32 fresh random bytes; the only source of new ids.
         spindle_image: the image that preflight runs from, the operator's own.
         policies: its NetworkPolicies.
@@ -133,6 +134,7 @@ class ClusterSnapshot:
     operator_namespace: str = ""
     rebalances: tuple[SnapshotObject, ...] = ()
     rebalance_image: str = ""
+    kafka_repository: str = KAFKA_REPOSITORY
     rebalance_objects: tuple[SnapshotObject, ...] = ()
     jobs: tuple[SnapshotObject, ...] = ()
     allowed: Allowed = field(default_factory=Allowed)
