@@ -1,5 +1,8 @@
 """What each action requires of the facts behind it, and the judgements about a cache."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from spindle.model import actions
@@ -32,6 +35,32 @@ def test_no_action_is_decided_by_a_cache(kind: type[Action]) -> None:
     assert too_old(action, FactsRead(listed=False, at=100.0), 100.0) is not None
     assert too_old(action, FactsRead(listed=True, at=100.0), 100.0) is None
     assert too_old(action, FactsRead(listed=True, at=100.0), 100.0 + TABLE[kind].seconds + 1) is not None
+
+
+# What changes the cluster, and so needs the youngest facts, though no rule names it.
+WITHOUT_A_RULE = {actions.RaiseFeatures}
+# Not of single actions: unknown facts permit none of them, and what waits is told.
+OF_ALL_ACTIONS = {8, 17}
+YOUNGEST = TABLE[Evict].seconds
+
+
+def test_whatever_a_rule_decides_needs_the_youngest_facts_and_nothing_else_does() -> None:
+    strict = {kind for kind, needed in TABLE.items() if needed.seconds <= YOUNGEST}
+    assert {kind for kind, needed in TABLE.items() if needed.rules} | WITHOUT_A_RULE == strict
+
+
+def test_every_rule_decides_about_some_action() -> None:
+    assert {rule for needed in TABLE.values() for rule in needed.rules} | OF_ALL_ACTIONS == set(range(1, 18))
+
+
+def test_the_page_has_the_table() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/safety.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| ([\d, ]*) \| (\d+) s \|$", page, re.MULTILINE)
+    strict = {kind: needed for kind, needed in TABLE.items() if needed.seconds <= YOUNGEST}
+    assert rows == [
+        (kind.__name__, ", ".join(map(str, needed.rules)), f"{needed.seconds:g}")
+        for kind, needed in strict.items()
+    ]
 
 
 def test_an_action_without_an_entry_is_refused() -> None:

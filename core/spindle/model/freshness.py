@@ -32,29 +32,34 @@ class Freshness:
     Attributes:
         listed: it needs facts that were read from the API server, not from a cache.
         seconds: their largest age.
+        rules: of docs/safety.md, which decide on these facts whether the action may be planned.
     """
 
     listed: bool
     seconds: float
+    rules: tuple[int, ...] = ()
 
 
-# A look takes up to a minute when brokers hang, the actions of a pass two more.
-_GUARDED: Final = Freshness(listed=True, seconds=200.0)  # a rule of docs/safety.md, or data, depends on it
+def _guarded(*rules: int) -> Freshness:
+    """Of an action on which a rule, or data, depends: a look takes up to a minute when brokers hang, the actions of a pass two more."""
+    return Freshness(listed=True, seconds=200.0, rules=rules)
+
+
 _ROUTINE: Final = Freshness(
     listed=True, seconds=240.0
 )  # guarded by its preconditions, and undone by the next pass
 
 TABLE: Final[Mapping[type[Action], Freshness]] = {
-    actions.Create: _GUARDED,  # a pod that is created starts a broker
+    actions.Create: _guarded(7, 13, 14, 15),  # a pod that is created starts a broker
     actions.TryPod: _ROUTINE,  # it changes nothing
-    actions.Apply: _GUARDED,  # the record of a broker says what may be formatted
-    actions.Patch: _GUARDED,  # clearances, finalizers and claims' volumes
-    actions.SetPodCondition: _GUARDED,  # PodDisruptionBudgets count it
-    actions.Delete: _GUARDED,
-    actions.MarkDown: _GUARDED,
-    actions.Evict: _GUARDED,
-    actions.IssueCa: _GUARDED,  # create-only, but a second CA would lock all clients out
-    actions.TurnCa: _GUARDED,
+    actions.Apply: _guarded(1, 5, 7, 13, 15, 16),  # the record of a broker says what may be formatted
+    actions.Patch: _guarded(1, 5, 7, 11, 13, 16),  # clearances, finalizers and claims' volumes
+    actions.SetPodCondition: _guarded(2),  # PodDisruptionBudgets count it
+    actions.Delete: _guarded(2, 5, 9, 11, 14, 16),
+    actions.MarkDown: _guarded(2, 5, 9),
+    actions.Evict: _guarded(2, 5, 9),
+    actions.IssueCa: _guarded(12),  # create-only, but a second CA would lock all clients out
+    actions.TurnCa: _guarded(12),
     actions.IssueCertificate: _ROUTINE,
     actions.CertifyAgents: _ROUTINE,
     actions.KeepPassword: _ROUTINE,
@@ -63,17 +68,17 @@ TABLE: Final[Mapping[type[Action], Freshness]] = {
     actions.GrantAdmin: _ROUTINE,
     actions.GrantRebalance: _ROUTINE,
     actions.ElectPreferred: _ROUTINE,
-    actions.ElectUnclean: _GUARDED,
-    actions.PlaceReplicas: _GUARDED,
-    actions.Reassign: _GUARDED,
-    actions.SetConfigs: _GUARDED,
-    actions.RaiseFeatures: _GUARDED,
-    actions.UnregisterBroker: _GUARDED,
-    actions.AddVoter: _GUARDED,
-    actions.RemoveVoter: _GUARDED,
+    actions.ElectUnclean: _guarded(1),
+    actions.PlaceReplicas: _guarded(1, 4, 6),
+    actions.Reassign: _guarded(1, 3, 4, 5, 6),
+    actions.SetConfigs: _guarded(10),
+    actions.RaiseFeatures: _guarded(),  # Kafka lowers none again
+    actions.UnregisterBroker: _guarded(5, 14),
+    actions.AddVoter: _guarded(2, 13),
+    actions.RemoveVoter: _guarded(2, 13),
     actions.Tune: _ROUTINE,
     actions.CreateTopic: _ROUTINE,
-    actions.TrimPartitions: _GUARDED,
+    actions.TrimPartitions: _guarded(11),
 }
 
 
