@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from spindle.config.logging_check import refused_logging
 from spindle.config.metrics_check import refused_metrics
 from spindle.config.preview import preview as what_changes
 from spindle.config.racks_check import refused_racks
@@ -28,6 +29,7 @@ def preview(
             *owned_settings(wanted.spec),
             *refused_settings(wanted.spec, wanted.spec.version),
             *refused_metrics(wanted.spec),
+            *refused_logging(wanted.spec),
             *refused_racks(wanted.spec),
             *refused_templates(wanted.spec),
         )

@@ -18,7 +18,7 @@ from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
 from spindle.api import names
 from spindle.config import server_properties
 from spindle.listeners.broker_listener import BrokerListener
-from spindle.manifests.config_maps import TOPICS_KEY, node_config_map
+from spindle.manifests.config_maps import LOGGERS_KEY, TOPICS_KEY, node_config_map
 from spindle.manifests.pods import disks_annotation
 from spindle.model import inspection
 from spindle.model.layout import METADATA_DISK, Layout
@@ -207,6 +207,8 @@ class Node:
             "SPINDLE_READY_STATE": str(self.base / "ready-state"),
             "SPINDLE_JMX_CONFIG": str(self.base / "jmx.yaml"),
             "SPINDLE_TOPICS": f"{self.layout.topics_dir}/{TOPICS_KEY}",
+            "SPINDLE_LOGGERS": f"{self.layout.loggers_dir}/{LOGGERS_KEY}",
+            "SPINDLE_LOG4J_CONFIG": str(self.base / "log4j2.properties"),
             "SPINDLE_CLOSED": str(self.base / "closed"),
             "KAFKA_HEAP_OPTS": "-Xmx192m",
             "KAFKA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",

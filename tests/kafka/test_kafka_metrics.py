@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from spindle.manifests.config_maps import TOPICS_KEY, topics_map
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import Node
+from tests.kafka.projected import project
 from tools.monitoring.metrics_page import KAFKA_BROKER, KAFKA_DISK, KAFKA_TOPIC
 
 # What the usual dashboards for brokers and KRaft ask for.
@@ -104,17 +105,10 @@ def test_the_number_of_series_is_as_the_page_says(cluster: Cluster) -> None:
     assert 0.9 * KAFKA_BROKER < len(found) - len(of_disks) <= KAFKA_BROKER
 
 
-def project(node: Node, *topics: str) -> None:
-    """What the kubelet does with the ConfigMap: a new folder, and a link to it that replaces the one before."""
-    folder = Path(node.layout.topics_dir)
+def projected(node: Node, *topics: str) -> None:
+    """What the kubelet does with the ConfigMap."""
     data = topics_map({"metadata": {"name": "demo", "namespace": "test", "uid": "uid"}}, topics)["data"]
-    fresh = folder / f"..{len(list(folder.glob('..*')))}"
-    fresh.mkdir(parents=True)
-    (fresh / TOPICS_KEY).write_text(data[TOPICS_KEY])
-    (folder / "..data.new").symlink_to(fresh.name)
-    (folder / "..data.new").replace(folder / "..data")
-    if not (folder / TOPICS_KEY).is_symlink():
-        (folder / TOPICS_KEY).symlink_to(Path("..data") / TOPICS_KEY)
+    project(Path(node.layout.topics_dir), TOPICS_KEY, data[TOPICS_KEY])
 
 
 def of_topics(node: Node) -> dict[str, dict[str, float]]:
@@ -141,7 +135,7 @@ def test_topics_that_are_asked_for_are_exported_by_running_brokers(cluster: Clus
     assert of_topics(broker) == {}
     before = len([line for line in broker.metrics().splitlines() if line and line[0] != "#"])
 
-    project(broker, "Orders.eu_1-a", "not-there")
+    projected(broker, "Orders.eu_1-a", "not-there")
     assert broker.ready(SPINDLE_READY_EVERY="0")[0]
     found = of_topics(broker)
     assert found.keys() == {"Orders.eu_1-a"}
@@ -154,7 +148,7 @@ def test_topics_that_are_asked_for_are_exported_by_running_brokers(cluster: Clus
     assert len(after) - before == len(written) <= KAFKA_TOPIC
     assert broker.metric("kafka_server_brokertopicmetrics_messagesin_total") == 114  # the sum stays
 
-    project(broker, "Orders.eu_1-a", "other")
+    projected(broker, "Orders.eu_1-a", "other")
     assert broker.ready(SPINDLE_READY_EVERY="0")[0]
     assert of_topics(broker).keys() == {"Orders.eu_1-a", "other"}
     config = Path(broker.environment()["SPINDLE_JMX_CONFIG"])
@@ -162,7 +156,7 @@ def test_topics_that_are_asked_for_are_exported_by_running_brokers(cluster: Clus
     assert broker.ready(SPINDLE_READY_EVERY="0")[0]
     assert config.stat().st_mtime_ns == wrote  # only when the list changed
 
-    project(broker)
+    projected(broker)
     assert broker.ready(SPINDLE_READY_EVERY="0")[0]
     assert of_topics(broker) == {}
     assert broker.metric(r'spindle_start\{kind="Empty"\}') == 1
@@ -172,7 +166,7 @@ def test_topics_that_are_asked_for_are_exported_by_running_brokers(cluster: Clus
 
 def test_topics_are_exported_from_the_start(cluster: Cluster) -> None:
     broker = cluster.brokers[0]
-    project(broker, "kept")
+    projected(broker, "kept")
     broker.stop()
     broker.start()
     broker.wait_ready()

@@ -146,6 +146,10 @@ CLUSTERS = [
     case("topics-too-many", {"spec.metrics.topics": [f"t{i}" for i in range(201)]}, "spec.metrics.topics", "must have at most 200 items"),
     case("lag-asterisk-first", {"spec.metrics.consumerLag.groups": ["*a"]}, "spec.metrics.consumerLag.groups[0]", "write for example billing"),
     case("lag-group-empty", {"spec.metrics.consumerLag.groups": [""]}, "spec.metrics.consumerLag.groups[0]", "write for example billing"),
+    case("logger-name", {"spec.logging.loggers": {"kafka server": "DEBUG"}}, "spec.logging.loggers", "'kafka server' is not the name of a logger"),
+    case("logger-lookup", {"spec.logging.loggers": {"${env:HOME}": "DEBUG"}}, "spec.logging.loggers", "is not the name of a logger"),
+    case("logger-level", {"spec.logging.loggers": {"kafka": "LOUD"}}, "spec.logging.loggers.kafka", 'supported values: "OFF"'),
+    case("loggers-too-many", {"spec.logging.loggers": {f"l{i}": "INFO" for i in range(51)}}, "spec.logging.loggers", "must have at most 50 items"),
     case("paused-text", {"spec.paused": "yes"}, "spec.paused", "must be of type boolean"),
 ]  # fmt: skip
 

@@ -42,7 +42,7 @@ def said(folder: Path, **environment: str) -> str:
     (folder / "server.properties").write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
     (folder / "node.env").write_text("ROLE=broker\nDISKS_ROOT=/\nSHARED_FILESYSTEM=yes\nBIND=127.0.0.1\n")
     (folder / "disks.list").write_text("")
-    for name in ("start.sh", "metrics.sh", "log4j2.properties", "jmx.yaml"):
+    for name in ("start.sh", "metrics.sh", "logging.sh", "log4j2.properties", "jmx.yaml"):
         (folder / name).write_bytes((SCRIPTS / name).read_bytes())
     (folder / "jmx.jar").symlink_to(ensure_jmx_exporter())
     env = {

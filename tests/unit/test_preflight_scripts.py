@@ -34,7 +34,8 @@ class Metrics:
         self.asked = 0
         self.every = 0
         (folder / "ready.sh").write_text(text_of("ready.sh").replace("/9404", f"/{port}"))
-        (folder / "metrics.sh").write_text(text_of("metrics.sh"))
+        for name in ("metrics.sh", "logging.sh"):
+            (folder / name).write_text(text_of(name))
         self.role("broker")
 
     def role(self, role: str) -> None:

@@ -13,7 +13,7 @@ from spindle_agent.preflight.inputs import Node
 
 JMX_JAR: Final = "/opt/spindle/jmx.jar"  # in Spindle's image
 FORMAT_ARGS: Final = "format.args"
-_COPIED: Final = ("start.sh", "ready.sh", "metrics.sh", "log4j2.properties", "jmx.yaml")
+_COPIED: Final = ("start.sh", "ready.sh", "metrics.sh", "logging.sh", "log4j2.properties", "jmx.yaml")
 
 
 def hand_over(layout: Layout, node: Node, disks: list[Expected]) -> None:

@@ -13,6 +13,7 @@ from spindle.api.cluster_status import (
     WaitingEntry,
 )
 from spindle.api.common import ApiModel, ObjectMeta, list_map, longest, rule, rules
+from spindle.api.kafka_logging import Logging
 from spindle.api.listeners import Listener, Listeners, ListenerStatus
 from spindle.api.metrics import Metrics
 from spindle.api.names import API_VERSION
@@ -156,6 +157,7 @@ class KafkaClusterSpec(ApiModel):
     )
     rolling: RollingPolicy = Field(default_factory=RollingPolicy, description="How brokers are restarted.")
     metrics: Metrics = Field(default_factory=Metrics, description="Prometheus metrics.")
+    logging: Logging = Field(default_factory=Logging, description="Levels of Kafka's log.")
     paused: bool = Field(
         False,
         description="Pause Spindle: it observes and reports but changes nothing until this is false again.",

@@ -133,6 +133,7 @@ HANDOVER_DIR: Final = "/var/lib/kafka/spindle"  # an emptyDir: what preflight pa
 CONFIG_DIR: Final = "/etc/spindle/config"  # the ConfigMap
 TLS_DIR: Final = "/etc/spindle/tls"  # the Secret
 TOPICS_DIR: Final = "/etc/spindle/topics"  # the ConfigMap with the topics of spec.metrics.topics
+LOGGERS_DIR: Final = "/etc/spindle/loggers"  # the ConfigMap with the levels of spec.logging
 PODINFO_DIR: Final = "/etc/spindle/podinfo"  # downward API
 IDENTITY_FILE: Final = "spindle.json"  # at the root of each volume, next to log/
 BALLAST_FILE: Final = ".spindle-ballast"  # likewise, if enabled
@@ -237,6 +238,11 @@ def pools_map(cluster: str) -> str:
 def topics_map(cluster: str) -> str:
     """ConfigMap with the topics whose metrics the brokers export."""
     return f"{cluster}-topic-metrics"
+
+
+def loggers_map(cluster: str) -> str:
+    """ConfigMap with the levels of Kafka's loggers."""
+    return f"{cluster}-loggers"
 
 
 def config_map(cluster: str, node_id: int) -> str:

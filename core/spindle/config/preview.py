@@ -11,9 +11,7 @@ from spindle.config import server_properties
 from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, fixed
 
 RUNNING: Final = "without a restart"
-LIVE: Final = (
-    "without a restart; brokers whose pods an earlier version of Spindle created: by a rolling restart"
-)
+LIVE: Final = "without a restart; pods that an earlier version of Spindle created: by a rolling restart"
 NEXT_START: Final = "at the next start of a broker"
 ROLL: Final = "by a rolling restart"
 NEXT_RUN: Final = "at its next run"
@@ -47,6 +45,10 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]
         PreviewChange(name, "all nodes", ROLL) for name in _SHARED if getattr(old, name) != getattr(new, name)
     ]
     changes += _of_metrics(old.metrics, new.metrics)
+    if old.logging != new.logging:
+        changes.append(
+            PreviewChange("logging.loggers", "all nodes", LIVE if new.logging.loggers else RUNNING)
+        )
     if old.rolling.restart != new.rolling.restart:
         changes.append(PreviewChange("rolling.restart", "all nodes", ROLL))
     if old.disks.shared_filesystem != new.disks.shared_filesystem:

@@ -1,4 +1,4 @@
-"""The ConfigMap of one broker or controller, from which preflight creates the final configuration, and the one that all brokers read."""
+"""The ConfigMap of one broker or controller, from which preflight creates the final configuration, and those that running nodes read again."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,6 +11,7 @@ from spindle.model.metadata import owned_metadata
 from spindle.model.node_inputs import ClusterInputs, NodeInputs, VoterInputs
 from spindle.model.versions import release_version
 
+LOGGERS_KEY: Final = "loggers"  # of `loggers_map`; the name of the file that logging.sh reads
 TOPICS_KEY: Final = "topics"  # of `topics_map`; the name of the file that metrics.sh reads
 
 
@@ -65,6 +66,16 @@ def topics_map(cluster: Mapping[str, Any], topics: Iterable[str]) -> dict[str, A
         "kind": "ConfigMap",
         "metadata": owned_metadata(cluster, names.topics_map(cluster["metadata"]["name"])),
         "data": {TOPICS_KEY: "".join(f"{topic}\n" for topic in sorted(set(topics)))},
+    }
+
+
+def loggers_map(cluster: Mapping[str, Any], levels: Mapping[str, str]) -> dict[str, Any]:
+    """ConfigMap ``<cluster>-loggers``: a logger and its level on each line. Running brokers and controllers read it again when it changes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": owned_metadata(cluster, names.loggers_map(cluster["metadata"]["name"])),
+        "data": {LOGGERS_KEY: "".join(f"{logger} {level}\n" for logger, level in sorted(levels.items()))},
     }
 
 

@@ -30,6 +30,7 @@ HOSTNAME_KEY: Final = "kubernetes.io/hostname"
 
 _LAYOUT: Final = Layout()
 LOOPBACK: Final = "127.0.0.1"
+_LOGGERS: Final = "loggers"
 _TOPICS: Final = "topics"
 # Limit of a pod's folders on the node. Only a broker's metadata log grows, which Kafka limits to some hundred megabytes.
 # The kubelet evicts a pod that writes more, before the node's disk is full.
@@ -120,6 +121,11 @@ def _matters(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
 def reads_topics(pod: Mapping[str, Any]) -> bool:
     """Whether a broker's pod has the list of ``spec.metrics.topics``: pods that an earlier version created do not."""
     return any(volume.get("name") == _TOPICS for volume in (pod.get("spec") or {}).get("volumes") or ())
+
+
+def reads_loggers(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod has the levels of ``spec.logging``: pods that an earlier version created do not."""
+    return any(volume.get("name") == _LOGGERS for volume in (pod.get("spec") or {}).get("volumes") or ())
 
 
 def kafka_image(cluster: ClusterInputs) -> str:
@@ -317,6 +323,7 @@ def _mounts(node: NodeInputs, *, preflight: bool) -> list[dict[str, Any]]:
     else:
         mounts[2]["readOnly"] = True
         mounts.append({"name": "tls", "mountPath": _LAYOUT.tls_dir, "readOnly": True})
+        mounts.append({"name": _LOGGERS, "mountPath": _LAYOUT.loggers_dir, "readOnly": True})
         if role_of(node) == names.ROLE_BROKER:
             mounts.append({"name": _TOPICS, "mountPath": _LAYOUT.topics_dir, "readOnly": True})
     return mounts + [
@@ -349,6 +356,8 @@ def _volumes(cluster: ClusterInputs, node: NodeInputs) -> list[dict[str, Any]]:
             if own
             else [{"name": _TOPICS, "configMap": {"name": names.topics_map(cluster.name), "optional": True}}]
         ),
+        # Likewise, with spec.logging.
+        {"name": _LOGGERS, "configMap": {"name": names.loggers_map(cluster.name), "optional": True}},
         # Readable by the group: the files belong to root and the pod's fsGroup.
         {
             "name": "tls",

@@ -54,6 +54,11 @@ class Layout:
         return self.root + names.TOPICS_DIR
 
     @property
+    def loggers_dir(self) -> str:
+        """The mounted ConfigMap with the levels of ``spec.logging``; empty without any."""
+        return self.root + names.LOGGERS_DIR
+
+    @property
     def podinfo_dir(self) -> str:
         """The pod's annotations, from the downward API."""
         return self.root + names.PODINFO_DIR

@@ -8,6 +8,7 @@ from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.owned import owner_of
 from spindle.config import spec_allowed, template_check
+from spindle.config.logging_check import refused_logging
 from spindle.config.metrics_check import refused_metrics
 from spindle.config.racks_check import refused_racks
 from spindle.config.release import version_to_run
@@ -56,6 +57,7 @@ def as_accepted(state: ClusterState) -> ClusterState:
                 *wrong,
                 *fresh,
                 *refused_metrics(state.spec),
+                *refused_logging(state.spec),
                 *refused_racks(state.spec),
                 *refused_templates(state.spec),
             }

@@ -157,7 +157,8 @@ def _phase(state: ClusterState, builder: PlanBuilder, status: Mapping[str, Any],
     if whole and disks["healthy"] == disks["total"]:
         racks = status["racks"]
         where = f" on {counted(len(racks), 'rack')}" if racks else ""
-        return f"Running: {counted(brokers['total'], 'broker')}{where}, all {disks['total']} disks healthy."
+        healthy = "1 disk" if disks["total"] == 1 else f"all {disks['total']} disks"
+        return f"Running: {counted(brokers['total'], 'broker')}{where}, {healthy} healthy."
     return f"Starting: {counts}."
 
 

@@ -11,6 +11,7 @@ from spindle.manifests.pods import (
     config_hash,
     controller_pod,
     pod_labels,
+    reads_loggers,
     reads_topics,
     spec_hash,
 )
@@ -78,10 +79,10 @@ def _settle(
             wanted[node_id] = RestartRequest(
                 "SpecChanged", "Kafka does not start with its old configuration, which has changed since"
             )
-        elif state.spec.metrics.topics and inputs.pool is not None and not reads_topics(pod):
+        elif (unread := _unread(state, pod, inputs)) is not None:
             wanted[node_id] = RestartRequest(
                 "SpecChanged",
-                "spec.metrics.topics names topics, and its pod was created by an earlier version of Spindle and cannot read them",
+                f"{unread}, and its pod was created by an earlier version of Spindle and cannot read them",
             )
         elif is_misplaced(state, node_id, pod):
             wanted[node_id] = RestartRequest(
@@ -96,6 +97,15 @@ def _settle(
             _name_release(builder, pod, shared)
         free = _may_leave_budget(state, pod) or evicted_for_drain(state, node_id)
         _mend_labels(builder, pod, pod_labels(shared, inputs), free=free)
+
+
+def _unread(state: ClusterState, pod: SnapshotObject, inputs: NodeInputs) -> str | None:
+    """What of the spec a pod without its volume cannot read; None if there is nothing to read, or the pod has the volume."""
+    if state.spec.metrics.topics and inputs.pool is not None and not reads_topics(pod):
+        return "spec.metrics.topics names topics"
+    if state.spec.logging.loggers and not reads_loggers(pod):
+        return "spec.logging sets levels"
+    return None
 
 
 def _starts_in_vain(state: ClusterState, pod: SnapshotObject, inputs: NodeInputs) -> bool:

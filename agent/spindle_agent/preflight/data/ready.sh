@@ -7,6 +7,7 @@ set -u
 H=$(dirname "$0")
 . "$H/node.env"
 . "$H/metrics.sh"
+. "$H/logging.sh"
 MAX_LAG=${SPINDLE_READY_MAX_LAG:-1000} # records
 EVERY=${SPINDLE_READY_EVERY:-15} # seconds
 # Start time of the process, successful checks in a row, time of the last one. The start script deletes it.
@@ -45,6 +46,7 @@ if [ "$ROLE" = broker ] && [ "$good" -ge 2 ] && [ $((now - checked)) -ge 0 ] && 
 fi
 
 refresh_exporter_config 2>/dev/null || true
+refresh_log_config 2>/dev/null || true
 text=$(scrape 2>/dev/null) || not_ready "the JVM does not answer yet" keep
 started=$(sed -n 's/^process_start_time_seconds \([0-9.E]*\).*/\1/p' <<<"$text")
 [ -n "$started" ] || not_ready "the metrics do not contain the process's start time yet" keep

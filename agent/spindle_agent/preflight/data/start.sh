@@ -5,6 +5,7 @@ set -eu
 H=$(dirname "$0")
 . "$H/node.env"
 . "$H/metrics.sh"
+. "$H/logging.sh"
 LIBS=${SPINDLE_KAFKA_LIBS:-/opt/kafka/libs}
 # Config providers can read any file of this pod into settings, which Kafka writes to its log. The property disables them for the clients inside the broker.
 # Kafka ignores the property for its own configuration (KafkaConfig passes the providers itself), so server.properties is checked below. Kafka also ignores
@@ -113,6 +114,7 @@ if [ "$START" = Dirty ] && ! grep -q '^num\.recovery\.threads\.per\.data\.dir=' 
 fi
 # The operator reads the kind of start from the metrics, because nothing else answers while Kafka loads its logs.
 write_exporter_config "$START" 2>/dev/null || JMX=$H/jmx.yaml
+write_log_config 2>/dev/null || LOG4J=$H/log4j2.properties
 
 # A garbage collector set by the user takes precedence.
 case "${KAFKA_OPTS:-}" in
@@ -123,5 +125,5 @@ BIND=${BIND:+$BIND:}
 set -f
 # shellcheck disable=SC2086 - the options are meant to be split
 exec java ${KAFKA_HEAP_OPTS:-} $GC -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true \
-    -Dlog4j2.configurationFile="$H/log4j2.properties" -javaagent:"$H/jmx.jar=${BIND}9404:$JMX" \
+    -Dlog4j2.configurationFile="$LOG4J" -javaagent:"$H/jmx.jar=${BIND}9404:$JMX" \
     ${KAFKA_OPTS:-} "$PROVIDERS" -cp "$CLASSES" kafka.Kafka "$H/server.properties" $RECOVERY
