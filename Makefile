@@ -5,7 +5,7 @@ PYTHON_IN_VENV := .venv/bin/python
 STAGES := $(PYTHON_IN_VENV) -m tools.stages
 ONLY := $(if $(STAGE),--only $(STAGE))
 
-.PHONY: help setup demo demo-down test test-fast e2e chaos soak mutants bench generate lock sbom audit fmt
+.PHONY: help setup demo demo-down test test-fast e2e chaos soak mutants bench generate lock release sbom audit fmt
 .NOTPARALLEL:
 
 help: ## print this list
@@ -58,9 +58,13 @@ generate: setup ## generate crds/, the chart's CRDs and the reference pages from
 	@$(PYTHON_IN_VENV) -m tools.generate
 	@$(PYTHON_IN_VENV) -m tools.chart_crds
 
-lock: setup ## generate requirements.lock from pyproject.toml
+lock: setup ## generate requirements.lock from pyproject.toml, and the lock file of the images' Debian packages from apt
 	@.venv/bin/uv pip compile pyproject.toml --quiet --all-extras --generate-hashes --no-header --python-version 3.11 \
 		--output-file requirements.lock
+	@$(PYTHON_IN_VENV) -m tools.images.debian
+
+release: setup ## VERSION=1.2.3: images, chart, SBOMs and checksums of the last commit, in dist/1.2.3 (CHECK=1: make them twice and compare)
+	@$(PYTHON_IN_VENV) -m tools.release "$(VERSION)" $(if $(CHECK),--check)
 
 sbom: setup ## write a CycloneDX SBOM of each image to build/sbom (builds the images if needed)
 	@$(PYTHON_IN_VENV) -m tools.sbom

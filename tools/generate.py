@@ -13,6 +13,7 @@ import yaml
 from spindle.api.crd import KINDS, crds
 from tools.chart_readme import CHART, readme
 from tools.disk_life import disk_life_page
+from tools.images.dockerfile import dockerfiles
 from tools.monitoring.alerts_page import alerts_page
 from tools.monitoring.chart_rules import prometheus_rule
 from tools.monitoring.dashboards import DASHBOARDS, dashboard_json
@@ -48,6 +49,7 @@ def generated() -> dict[Path, str]:
     files[pages / "alerts.md"] = alerts_page()
     files[ROOT / "charts/spindle/templates/prometheusrule.yaml"] = prometheus_rule()
     files[CHART / "README.md"] = readme((CHART / "values.yaml").read_text())
+    files |= dockerfiles()
     boards = ROOT / "charts/spindle/dashboards"
     files |= {boards / f"{board.uid}.json": dashboard_json(board) for board in DASHBOARDS}
     files[pages / "README.md"] = index_page(KINDS)

@@ -184,6 +184,12 @@ def _slow_stages() -> tuple[Stage, ...]:
             60,
         ),
         Stage(
+            "release",
+            "a release, made twice, and its images started",
+            _pytest("tests/release", "-m", "slow"),
+            90,
+        ),
+        Stage(
             "testbed",
             "quick tests of the testbed itself",
             _pytest("tests/testbed", "-m", "capability"),
@@ -225,6 +231,7 @@ RUNS: dict[str, tuple[str | Beside, ...]] = {
         "prometheus",
         "kube-slow",
         "kafka-slow",
+        "release",
         "faults",
         "scenarios",
     ),

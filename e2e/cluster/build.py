@@ -147,6 +147,21 @@ def ensure_monitoring() -> Path:
     return artefact("monitoring", "1", _digest(source), make)
 
 
+def ensure_release_tools() -> Path:
+    """Folder with ``crane``, which is a registry and pushes images to one, and ``actionlint``, which checks workflows."""
+    source = PACKAGE / "go-release"
+    packages = {
+        "crane": "github.com/google/go-containerregistry/cmd/crane",
+        "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
+    }
+
+    def make(folder: Path) -> None:
+        for program, package in packages.items():
+            _go_build(program, package, folder / program, source=source)
+
+    return artefact("release-tools", "1", _digest(source), make)
+
+
 def ensure_discovering_prometheus() -> Path:
     """Folder with a ``prometheus`` and ``promtool`` that know the service discovery of Kubernetes, which Debian's do not."""
     source = PACKAGE / "go-prometheus"
@@ -170,6 +185,11 @@ def ensure_prometheus() -> Path:
 def ensure_alertmanager() -> Path:
     """Folder with Debian's Alertmanager and node_exporter: ``bin/prometheus-alertmanager``, ``bin/prometheus-node-exporter``, and the first one's templates in ``share``."""
     return _ensure_unpacked("alertmanager", "prometheus-alertmanager", "prometheus-node-exporter")
+
+
+def ensure_qemu(machine: str) -> Path:
+    """The program that runs programs of another machine, as Linux calls it: Debian's qemu, linked statically."""
+    return _ensure_unpacked("qemu", "qemu-user-static") / "bin" / f"qemu-{machine}-static"
 
 
 def _ensure_unpacked(name: str, *packages: str) -> Path:

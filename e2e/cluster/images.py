@@ -1,6 +1,6 @@
-"""Container images: built from our Dockerfiles with buildah, on root file systems created by debootstrap.
+"""Container images: Spindle's own are assembled as in a release (tools/images), the others built with buildah on a root file system created by debootstrap.
 
-No registry is used. buildah keeps its layers in the cache, so a change of code costs seconds. Built images are stored as
+No registry is used. Layers are kept in the cache, so a change of code costs seconds. Built images are stored as
 plain files in the cache; nodes import an archive without the parts that they have already.
 """
 
@@ -10,7 +10,6 @@ import os
 import shutil
 import tarfile
 from collections.abc import Collection
-from configparser import ConfigParser
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -22,7 +21,6 @@ from e2e.cluster.build import (
     artefact,
     ensure_alertmanager,
     ensure_discovering_prometheus,
-    ensure_jmx_exporter,
     ensure_kafka_libs,
     ensure_monitoring,
     ensure_pause,
@@ -39,18 +37,15 @@ from e2e.cluster.layout import (
     SPINDLE_IMAGE,
 )
 from e2e.cluster.paths import CHECKOUT, cache_dir, remove_orphans
+from tools.images.assemble import host_architecture
+from tools.images.definition import BASE, REBALANCE, SPINDLE, SUITE, Definition
+from tools.images.image import Builder
 
-_RELEASE: Final = "bookworm"  # the Debian whose Python is 3.11
+_RELEASE: Final = SUITE
 _DOCKERFILES: Final = CHECKOUT / "e2e" / "images"
-_SPINDLE_DOCKERFILE: Final = Path("operator") / "Dockerfile"  # relative to the checkout
-# Inputs of Spindle's image, relative to the checkout.
-_SPINDLE_SOURCES: Final = (
-    *("pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
-    *("core", "shared", "operator", "agent", "cli"),
-)
-_REBALANCE_DOCKERFILE: Final = CHECKOUT / "rebalance" / "Dockerfile"
-_MOST_LAYERS: Final = 600  # in buildah's store; a change of code adds about five
-_CA_BUNDLE: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+# Inputs of Spindle's images, relative to the checkout, besides the folders with its code.
+_INPUTS: Final = ("pyproject.toml", "requirements.lock", "README.md", "LICENSE")
+_ASSEMBLER: Final = CHECKOUT / "tools" / "images"
 
 
 @dataclass(frozen=True)
@@ -127,38 +122,35 @@ def ensure_kafka_image(version: str = versions.KAFKA) -> Image:
 
 def ensure_spindle_image(checkout: Path = CHECKOUT, name: str = SPINDLE_IMAGE) -> Image:
     """The image of operator, agent and command line, from the current state of a checkout."""
-    sources = [checkout / each for each in _SPINDLE_SOURCES]
-    key = _digest(*sources, _DOCKERFILES / "python", text=_RELEASE)
-    tag = name.rpartition(":")[2]
-
-    def make(folder: Path) -> None:
-        _prune()
-        python = _python()
-        jmx = cache_dir() / "jmx"
-        jmx.mkdir(exist_ok=True)
-        shutil.copy2(ensure_jmx_exporter(), jmx / "jmx.jar")
-        more = (f"--build-arg=BASE={python}", f"--build-context=jmx={jmx}")
-        known = [path for path in cache_dir().glob(f"image-spindle-{tag}-*") if path.suffix != ".part"]
-        _build(name, checkout / _SPINDLE_DOCKERFILE, checkout, folder, *more, known=known)
-
-    folder = artefact("image-spindle", tag, key, make)
-    forget_old(f"image-spindle-{tag}-*", folder, keep=2)
-    return Image(name, folder)
+    return _assembled(SPINDLE, name, checkout)
 
 
 def ensure_rebalance_image() -> Image:
     """The image of the rebalance job, from the current state of the checkout. It is large, so it is built only on request."""
-    sources = [CHECKOUT / name for name in (*_SPINDLE_SOURCES, "rebalance")]
-    key = _digest(*sources, _DOCKERFILES / "python", text=_RELEASE)
+    return _assembled(REBALANCE, REBALANCE_IMAGE, CHECKOUT)
+
+
+def _assembled(definition: Definition, name: str, checkout: Path) -> Image:
+    key = _digest(*(checkout / each for each in (*_INPUTS, *definition.sources)), _ASSEMBLER)
+    tag = name.rpartition(":")[2]
+    builder = Builder(checkout)
 
     def make(folder: Path) -> None:
-        known = [path for path in cache_dir().glob("image-rebalance-dev-*") if path.suffix != ".part"]
-        base = f"--build-arg=BASE={_python()}"
-        _build(REBALANCE_IMAGE, _REBALANCE_DOCKERFILE, CHECKOUT, folder, base, known=known)
+        say(f"assembling image {name}")
+        builder.build(definition, host_architecture(), folder)
 
-    folder = artefact("image-rebalance", "dev", key, make)
-    forget_old("image-rebalance-dev-*", folder, keep=2)
-    return Image(REBALANCE_IMAGE, folder)
+    folder = artefact(f"image-{definition.name}", tag, key, make)
+    forget_old(f"image-{definition.name}-{tag}-*", folder, keep=2)
+    # Of the code there is a new layer with every change; images that are kept have their own links to the files.
+    names = (
+        f"layer-{definition.name}-code",
+        f"layer-{definition.name}-wheels-*",
+        f"files-{BASE}-*",
+        "compiled",
+    )
+    for each in names:
+        forget_old(f"{each}-1-*", folder, keep=3)
+    return Image(name, folder)
 
 
 def ensure_monitoring_image() -> Image:
@@ -213,82 +205,14 @@ def _make_debian(name: str) -> None:
     shutil.rmtree(root)
 
 
-def _python() -> str:
-    """Name of an image with Python in buildah's store, built if it does not exist."""
-    key = _digest(_DOCKERFILES / "python")[:12]
-    name = f"localhost/spindle-testbed/python:{key}"
-    base = _debian()
-    with locked("python"):
-        if not _in_store(name):
-            say("building the image with Python")
-            arguments = (f"--build-arg=BASE={base}", f"--tag={name}", _DOCKERFILES / "python")
-            _buildah("build", "--quiet", "--isolation=chroot", *arguments)
-    return name
-
-
-def _build(
-    name: str, dockerfile: Path, context: Path, folder: Path, *more: str, known: Collection[Path] = ()
-) -> None:
-    """Build an image and store its manifest and blobs in the folder, except blobs of known images."""
+def _build(name: str, dockerfile: Path, context: Path, folder: Path, *more: str) -> None:
+    """Build an image and store its manifest and blobs in the folder."""
     ensure_programs("buildah")
     say(f"building image {name}")
-    options = ("--quiet", "--layers", "--isolation=chroot", *_pip_access(), *more)
+    options = ("--quiet", "--layers", "--isolation=chroot", *more)
     _buildah("build", *options, f"--tag={name}", f"--file={dockerfile}", context)
-    blobs_known = {path.name: path for image in known for path in image.iterdir()}
-    layers = json.loads(_buildah("inspect", "--type=image", name))["OCIv1"]["rootfs"]["diff_ids"]
-    if sum(layer.removeprefix("sha256:") not in blobs_known for layer in layers) > 1:
-        # Uncompressed: it stays on this machine.
-        _buildah("push", "--quiet", "--disable-compression", name, f"dir:{folder}")
-        return
-    # Only the top layer is new. An OCI layout keeps existing blobs as they are (a plain folder does not) but compresses new ones.
-    # (a plain folder does not) but compresses what is new.
-    layout = folder / "layout"
-    blobs = layout / "blobs" / "sha256"
-    blobs.mkdir(parents=True)
-    for layer in layers:
-        if blob := blobs_known.get(layer.removeprefix("sha256:")):
-            (blobs / blob.name).hardlink_to(blob)
-    _buildah("push", "--quiet", name, f"oci:{layout}")
-    (descriptor,) = json.loads((layout / "index.json").read_text())["manifests"]
-    (blobs / descriptor["digest"].removeprefix("sha256:")).rename(folder / "manifest.json")
-    for digest in Image(name, folder).blobs():
-        (blobs / digest).rename(folder / digest)
-    shutil.rmtree(layout)
-
-
-def _pip_access() -> list[str]:
-    """Let pip in a build use the configuration of pip on this machine; the image does not contain it."""
-    if not _CA_BUNDLE.exists():
-        return []
-    inside = "/etc/ssl/certs/testbed-ca.crt"
-    lines = ["[global]", f"cert = {inside}", *_pip_index()]
-    config = cache_dir() / "pip.conf"
-    config.write_text("\n".join(lines) + "\n")
-    return [f"--volume={_CA_BUNDLE}:{inside}:ro", f"--volume={config}:/etc/pip.conf:ro"]
-
-
-def _pip_index() -> list[str]:
-    """The index that pip uses here, if it is not the default."""
-    index = os.environ.get("PIP_INDEX_URL")
-    if not index:
-        known = ConfigParser()
-        known.read(
-            [
-                Path("/etc/pip.conf"),
-                Path.home() / ".config" / "pip" / "pip.conf",
-                Path.home() / ".pip" / "pip.conf",
-            ]
-        )
-        index = known.get("global", "index-url", fallback=None)
-    return [f"index-url = {index}"] if index else []
-
-
-def _prune() -> None:
-    """Occasionally delete layers of earlier builds; the next build then takes a minute instead of seconds."""
-    layers = cache_dir() / "buildah" / "overlay"
-    if layers.is_dir() and len(list(layers.iterdir())) > _MOST_LAYERS:
-        say("deleting layers of earlier builds")
-        _buildah("rmi", "--prune", "--force")
+    # Uncompressed: it stays on this machine.
+    _buildah("push", "--quiet", "--disable-compression", name, f"dir:{folder}")
 
 
 def _in_store(name: str) -> bool:

@@ -10,6 +10,7 @@ SERVICE_RANGE: Final = "10.96.0.0/16"
 POD_RANGE: Final = "10.56.0.0/16"
 CONTROL_ADDRESS: Final = "10.55.0.1"  # bridge, API server and DNS
 API_URL: Final = f"https://{CONTROL_ADDRESS}:6443"
+REGISTRY: Final = f"{CONTROL_ADDRESS}:5000"  # if a scenario runs one: nodes pull from it without TLS
 DOMAIN: Final = "cluster.local"
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"

@@ -14,7 +14,7 @@ from e2e.cluster import cgroups
 from e2e.cluster.cleanup import attached_loops
 from e2e.cluster.disks import Rack
 from e2e.cluster.freeze import thaw_all
-from e2e.cluster.layout import CONTROL_ADDRESS, DOMAIN, PAUSE_IMAGE, ZONE_LABEL, NodeLayout
+from e2e.cluster.layout import CONTROL_ADDRESS, DOMAIN, PAUSE_IMAGE, REGISTRY, ZONE_LABEL, NodeLayout
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.procs import Process, spawn
 from e2e.cluster.proxy import proxy_config
@@ -57,6 +57,8 @@ disabled_plugins = [{
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".registry.mirrors."{REGISTRY}"]
+    endpoint = ["http://{REGISTRY}"]
 """
 
 

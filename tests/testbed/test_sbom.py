@@ -31,12 +31,15 @@ def listed(image: Image) -> set[str]:
 
 
 def packages(image: Image) -> set[tuple[str, str]]:
-    """Debian's packages with their versions, by dpkg's own list in the uppermost layer that has one."""
+    """Debian's packages with their versions: by dpkg's own list in the uppermost layer that has one, or by one file for each package."""
     text = ""
     for layer in layers(image):
         asked = ["tar", "-xOf", str(layer), "--occurrence=1", "var/lib/dpkg/status"]
         ended = subprocess.run(asked, check=False, capture_output=True, text=True)
         text = ended.stdout if ended.returncode == 0 else text
+    for layer in layers(image):
+        asked = ["tar", "-xOf", str(layer), "var/lib/dpkg/status.d"]
+        text += subprocess.run(asked, check=False, capture_output=True, text=True).stdout
     return set(re.findall(r"^Package: (.+)\n(?:.+\n)*?Version: (.+)$", text, re.MULTILINE))
 
 

@@ -142,8 +142,9 @@ def test_what_is_slow_is_run_by_e2e() -> None:
 
     assert slow
     assert any("tests/property" in command and "-m" not in command[3:] for command in commands)
+    assert any("tests/release" in command and "slow" in command for command in commands)
     for path in slow:
-        if path.parent.name == "property":
+        if path.parent.name in ("property", "release"):
             continue
         assert needs(path), path
         for name in needs(path):
