@@ -223,6 +223,12 @@ def test_the_job_and_its_executors() -> None:
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 MOUNTED = [{"name": "extra", "emptyDir": {}}]
+
+
+def ephemeral(**claim: Any) -> dict[str, Any]:
+    return {"name": "e", "ephemeral": {"volumeClaimTemplate": claim}}
+
+
 OWN = {"name": "kafka"}
 
 REFUSED_TEMPLATES = [
@@ -239,6 +245,13 @@ REFUSED_TEMPLATES = [
     ({"spec": {"volumes": [{"name": "disk-disk0", "emptyDir": {}}]}}, "spec.volumes[disk-disk0]", "another name"),
     ({"spec": {"volumes": [{"name": "host", "hostPath": {"path": "/"}}]}}, "spec.volumes[host]", "use one of configMap, csi"),
     ({"spec": {"volumes": [{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}}, "spec.volumes[t]", "project a Secret"),
+    ({"spec": {"volumes": [ephemeral(spec={"dataSource": {"kind": "PersistentVolumeClaim", "name": "other"}})]}}, "spec.volumes[e]", "persistentVolumeClaim"),
+    ({"spec": {"volumes": [ephemeral(spec={"dataSourceRef": {"kind": "VolumeSnapshot", "name": "s"}})]}}, "spec.volumes[e]", "remove it"),
+    ({"spec": {"volumes": [ephemeral(spec={"volumeName": "pv"})]}}, "spec.volumes[e]", "remove it"),
+    ({"spec": {"volumes": [ephemeral(metadata={"labels": {"spindle.dev/cluster": "demo"}})]}}, "spec.volumes[e]", "labels with a prefix of your own"),
+    ({"spec": {"volumes": [ephemeral(metadata={"annotations": {"spindle.dev/disk": "disk0"}})]}}, "spec.volumes[e]", "annotations with a prefix"),
+    ({"spec": {"containers": [{**AGENT, "livenessProbe": {"httpGet": {"host": "10.0.0.1", "port": 80}}}]}}, "spec.containers[agent]", "remove host from livenessProbe"),
+    ({"spec": {"containers": [{**AGENT, "lifecycle": {"preStop": {"tcpSocket": {"host": "x", "port": 1}}}}]}}, "spec.containers[agent]", "remove host from lifecycle.preStop"),
     ({"spec": {"containers": [{**OWN, "image": "x"}]}}, "spec.containers[kafka]", "the image in spec.image"),
     ({"spec": {"containers": [{**OWN, "command": ["sh"]}]}}, "spec.containers[kafka]", "env, envFrom and volumeMounts can be added"),
     ({"spec": {"containers": [{**OWN, "env": [{"name": "KAFKA_OPTS", "value": "x"}]}]}}, "spec.containers[kafka].env", "options of the JVM are in jvm.options"),
@@ -271,6 +284,37 @@ def test_what_spindle_owns_is_refused_with_its_field_and_a_way_out(
     assert [each.field for each in found] == [f"{place}.{field}"]
     assert way_out in found[0].way_out
     assert found[0].reason == REASON
+
+
+@pytest.mark.parametrize("port", [{"containerPort": 9095}, {"containerPort": 8080, "name": "inside"}])
+def test_a_sidecar_has_no_port_of_a_listener(port: dict[str, Any]) -> None:
+    """The Service of a listener finds its port by name, and a sidecar starts before Kafka: it would get the listener's connections."""
+    template = {"spec": {"containers": [{**AGENT, "ports": [port]}]}}
+
+    (found,) = refused_templates(spec_with(template, listeners=[{"name": "inside", "port": 9095}]))
+    assert found.field == "spec.brokerPools[main].podTemplate.spec.containers[agent].ports"
+    assert not refused_templates(spec_with(template))
+
+
+def test_values_of_another_type_do_not_end_the_pass() -> None:
+    """The schema lets them through: only the API server of the pods knows these types."""
+    template = {
+        "spec": {
+            "securityContext": {"sysctls": [{"name": ["x"]}]},
+            "containers": [{**AGENT, "ports": [{"containerPort": [9092], "name": {}}]}],
+        }
+    }
+    (found,) = refused_templates(spec_with(template))
+    assert found.field.endswith("spec.securityContext")
+    assert len(broker_with(**template)["spec"]["containers"]) == 2
+
+
+def test_an_image_as_a_volume_is_the_administrators_to_allow() -> None:
+    spec = spec_with({"spec": {"volumes": [{"name": "m", "image": {"reference": "registry.example/m:1"}}]}})
+
+    (found,) = not_allowed("demo", spec, Allowed(), {})
+    assert "allow.images" in found.refused.way_out
+    assert not not_allowed("demo", spec, Allowed(images=("registry.example/m",)), {})
 
 
 def test_a_sidecar_that_would_keep_the_job_from_ending_is_refused() -> None:

@@ -8,7 +8,7 @@ from spindle.api import names
 from spindle.api.cluster import MAX_CLUSTER_DISKS, KafkaClusterSpec
 from spindle.api.owned import owner_of
 from spindle.config.server_properties import overrides
-from spindle.config.template_check import added_containers, lent_objects, templates
+from spindle.config.template_check import added_containers, lent_objects, templates, volume_images
 from spindle.model import allowed as rules
 from spindle.model.allowed import Allowed
 from spindle.model.allowed_hadoop import loads as loads_class
@@ -145,6 +145,15 @@ def _options(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
 
 def _sidecars(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
     for field, template, own in templates(spec):
+        for place, name, image in volume_images(template):
+            if not allowed.image(image):
+                yield _ask(
+                    f"{field}.{place}.image",
+                    name,
+                    image,
+                    _strange(image, allowed),
+                    "use another image, or ask the administrator to add its repository to the chart's value allow.images",
+                )
         for place, container in added_containers(template, own):
             name, image = str(container.get("name")), str(container.get("image") or "")
             if not allowed.sidecars:

@@ -31,10 +31,11 @@ def templates(spec: KafkaClusterSpec) -> tuple[tuple[str, PodTemplate, str], ...
 def refused_templates(spec: KafkaClusterSpec) -> tuple[RejectedSettings, ...]:
     """What is refused in the templates of a spec, by field."""
     scrape = spec.metrics.enabled
+    listeners = {each.name: each.port for each in spec.listeners}
     found: list[RejectedSettings] = []
     for field, template, own in templates(spec):
         found += _labels_and_annotations(f"{field}.metadata", template.metadata, scrape=scrape)
-        found += _of_spec(f"{field}.spec", template.spec.to_dict(), own)
+        found += _of_spec(f"{field}.spec", template.spec.to_dict(), own, listeners)
     for field, metadata in _of_objects(spec):
         found += _labels_and_annotations(field, metadata, scrape=False)
         if field.endswith(CLAIMS):
@@ -63,6 +64,16 @@ def added_containers(template: PodTemplate, own: str) -> tuple[tuple[str, Mappin
         )
         for each in entries
         if not (kind == "containers" and each.get("name") == own)
+    )
+
+
+def volume_images(template: PodTemplate) -> tuple[tuple[str, str, str], ...]:
+    """The images that a template mounts as volumes: field below the template, name of the volume, image."""
+    return tuple(
+        (f"spec.volumes[{name[:_SHOWN]}]", name, str(_mapped(volume["image"]).get("reference") or ""))
+        for volume in template.spec.volumes
+        if volume.get("image") is not None
+        for name in (str(volume.get("name")),)
     )
 
 
@@ -110,7 +121,9 @@ def _labels_and_annotations(
                 yield from _refusal(f"{field}.{part}", key, refused(key))
 
 
-def _of_spec(field: str, spec: Mapping[str, Any], own: str) -> Iterator[RejectedSettings]:
+def _of_spec(
+    field: str, spec: Mapping[str, Any], own: str, listeners: Mapping[str, int]
+) -> Iterator[RejectedSettings]:
     for key, value in sorted(_mapped(spec.get("securityContext")).items()):
         yield from _refusal(f"{field}.securityContext", key, rules.pod_security(key, value))
     yield from _refusal(f"{field}.affinity", "affinity", rules.affinity(_mapped(spec.get("affinity"))))
@@ -132,7 +145,7 @@ def _of_spec(field: str, spec: Mapping[str, Any], own: str) -> Iterator[Rejected
                 continue
             yield from _refusal(place, name, _of_name(kind, name, own, seen))
             seen.add(name)
-            yield from _of_sidecar(place, each, there)
+            yield from _of_sidecar(place, each, there, listeners)
 
 
 def _of_name(kind: str, name: str, own: str, seen: set[str]) -> rules.Why | None:
@@ -161,7 +174,9 @@ def _of_own(place: str, entry: Mapping[str, Any], volumes: frozenset[str]) -> It
     yield from _mounts(place, entry, lambda each: rules.mount(each, volumes, own=True))
 
 
-def _of_sidecar(place: str, entry: Mapping[str, Any], volumes: frozenset[str]) -> Iterator[RejectedSettings]:
+def _of_sidecar(
+    place: str, entry: Mapping[str, Any], volumes: frozenset[str], listeners: Mapping[str, int]
+) -> Iterator[RejectedSettings]:
     yield from _shapes(place, entry)
     security = entry.get("securityContext") or {}
     if not isinstance(security, Mapping):
@@ -170,7 +185,9 @@ def _of_sidecar(place: str, entry: Mapping[str, Any], volumes: frozenset[str]) -
     for key, value in sorted(_mapped(security).items()):
         yield from _refusal(f"{place}.securityContext", key, rules.container_security(key, value))
     for each in _listed(entry.get("ports")):
-        yield from _refusal(f"{place}.ports", str(each.get("containerPort")), rules.port(each))
+        yield from _refusal(f"{place}.ports", str(each.get("containerPort")), rules.port(each, listeners))
+    if (remote := rules.remote_host(entry)) is not None:
+        yield from _refusal(place, "host", remote)
     if entry.get("volumeDevices"):
         why = ("it uses a raw block device", "mount a volume with a file system")
         yield from _refusal(place, "volumeDevices", why)

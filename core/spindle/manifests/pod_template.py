@@ -84,13 +84,18 @@ def _files(spec: dict[str, Any], theirs: Mapping[str, Any], own: str) -> None:
         spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
     there = frozenset(str(each.get("name")) for each in volumes)
     used = {str(each["name"]) for kind in _CONTAINERS for each in spec.get(kind) or ()} | rules.OWN_CONTAINERS
+    ports = {
+        str(port.get("name")): int(port["containerPort"])
+        for each in spec.get("containers") or ()
+        for port in each.get("ports") or ()
+    }
     for kind in _CONTAINERS:
         asked = _listed(theirs.get(kind))
         fresh = []
         for each in asked:
             if str(each.get("name")) not in used:
                 used.add(str(each.get("name")))
-                fresh.append(_sidecar(each, there))
+                fresh.append(_sidecar(each, there, ports))
         mine = [dict(each) for each in spec.get(kind) or ()]
         if kind == "containers":
             for each in asked:
@@ -121,8 +126,8 @@ def _extended(container: dict[str, Any], extra: Mapping[str, Any], volumes: froz
     return made
 
 
-def _sidecar(asked: Mapping[str, Any], volumes: frozenset[str]) -> dict[str, Any]:
-    """A user's container with no more privileges than Spindle's."""
+def _sidecar(asked: Mapping[str, Any], volumes: frozenset[str], taken: Mapping[str, int]) -> dict[str, Any]:
+    """A user's container with no more privileges than Spindle's; ``taken``: name and number of the ports of Spindle's containers."""
     made = {key: value for key, value in asked.items() if key not in _NEVER}
     security = _allowed(asked.get("securityContext"), rules.container_security)
     added = _mapped(security.get("capabilities")).get("add")
@@ -134,7 +139,7 @@ def _sidecar(asked: Mapping[str, Any], volumes: frozenset[str]) -> dict[str, Any
     mounts = [
         each for each in _listed(asked.get("volumeMounts")) if rules.mount(each, volumes, own=False) is None
     ]
-    ports = [each for each in _listed(asked.get("ports")) if rules.port(each) is None]
+    ports = [each for each in _listed(asked.get("ports")) if rules.port(each, taken) is None]
     for key, kept in (("volumeMounts", mounts), ("ports", ports)):
         made.pop(key, None)
         if kept:

@@ -54,6 +54,7 @@ _KINDS: Final = frozenset(
         "secret",
     }
 )
+_FILLED: Final = frozenset({"dataSource", "dataSourceRef", "volumeName"})
 _SOURCES: Final = frozenset({"configMap", "downwardAPI", "secret"})
 _SECURITY: Final = frozenset(
     {
@@ -72,6 +73,7 @@ _SYSCTLS: Final = frozenset(
 _SELINUX: Final = frozenset({"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
 _CONTAINED: Final = ("RuntimeDefault", "Localhost")
 _CAPABILITY: Final = "NET_BIND_SERVICE"  # the only one that Restricted permits
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _MERGED: Final = frozenset({"name", "env", "envFrom", "volumeMounts"})
 
 Why = tuple[str, str]  # what is wrong, a clause; what to do instead, a clause in the imperative
@@ -138,6 +140,21 @@ def volume(entry: Mapping[str, Any]) -> Why | None:
                 f"volume {name} projects a {other[0]}: the pods have no account in Kubernetes on purpose",
                 "project a Secret, a ConfigMap or the downward API",
             )
+    return _claim(name, _mapped(_mapped(entry.get("ephemeral")).get("volumeClaimTemplate")))
+
+
+def _claim(name: str, template: Mapping[str, Any]) -> Why | None:
+    """The same for the claim of an ephemeral volume: with content it would be a copy of a claim that nobody lent, and Spindle's claims have its labels."""
+    if filled := sorted(_mapped(template.get("spec")).keys() & _FILLED):
+        return (
+            f"volume {name} has {filled[0]}, which could give the pod what is on another claim or volume",
+            "remove it; a claim that its owner lends is used with persistentVolumeClaim",
+        )
+    metadata = _mapped(template.get("metadata"))
+    for part, refused in (("labels", label), ("annotations", annotation)):
+        for key in sorted(_mapped(metadata.get(part))):
+            if (wrong := refused(str(key))) is not None and not scrapes(str(key)):
+                return f"volume {name}: {wrong[0]}", wrong[1]
     return None
 
 
@@ -188,19 +205,42 @@ def mount(entry: Mapping[str, Any], volumes: frozenset[str], *, own: bool) -> Wh
     return None
 
 
-def port(entry: Mapping[str, Any]) -> Why | None:
-    """The same for a port of a sidecar."""
-    number = entry.get("containerPort")
+def port(entry: Mapping[str, Any], listeners: Mapping[str, int]) -> Why | None:
+    """The same for a port of a sidecar.
+
+    Args:
+        entry: the port.
+        listeners: name and port of each listener of the spec. Their Services find the port by its name.
+    """
+    number, name = str(entry.get("containerPort")), str(entry.get("name"))
     if entry.get("hostPort"):
         return (
             f"port {number} is opened on the node (hostPort)",
             "remove hostPort; for access from outside add a listener or a Service",
         )
-    if number in PORTS:
+    if number in {str(each) for each in (*PORTS, *listeners.values())}:
         return (
             f"port {number} is Spindle's, and all containers of a pod share their ports",
             "use another port",
         )
+    if name in listeners:
+        return (
+            f"port {number} has the name of listener {name}, whose Service would take it for Kafka's",
+            "give the port another name",
+        )
+    return None
+
+
+def remote_host(entry: Mapping[str, Any]) -> Why | None:
+    """The same for the probes and hooks of a sidecar: with a host of its own, the kubelet of the node sends them anywhere."""
+    hooks = _mapped(entry.get("lifecycle"))
+    asked = {key: entry.get(key) for key in _PROBES} | {f"lifecycle.{key}": hooks[key] for key in hooks}
+    for key, each in asked.items():
+        if any(_mapped(_mapped(each).get(kind)).get("host") for kind in ("httpGet", "tcpSocket")):
+            return (
+                f"{key} names a host, to which the node would connect",
+                f"remove host from {key}: it is sent to the pod itself",
+            )
     return None
 
 
@@ -278,7 +318,7 @@ def _profile(key: str, value: Any) -> Why | None:
             f"use the type {' or '.join(_CONTAINED)}",
         )
     if key == "sysctls" and (
-        bad := [str(s.get("name")) for s in _listed(value) if s.get("name") not in _SYSCTLS]
+        bad := [str(s.get("name")) for s in _listed(value) if str(s.get("name")) not in _SYSCTLS]
     ):
         return f"sysctl {bad[0]} is not among the safe ones", "set it on the nodes, or remove it"
     selinux = _mapped(value) if key == "seLinuxOptions" else {}
