@@ -15,30 +15,40 @@ import org.apache.kafka.storage.internals.log.LogConfig;
 /**
  * Reads the broker settings of one Kafka release from its classes; run by tools/kafka_settings.py with that release's jars.
  *
- * <p>"table" prints every setting of KafkaConfig's ConfigDef as one JSON object per line. "judge" reads configurations (lines of key, tab,
+ * <p>"table" prints every setting of KafkaConfig's ConfigDef as one JSON object per line, "topics" those of a topic (LogConfig's). "judge" reads configurations (lines of key, tab,
  * value; an empty line ends a configuration) and prints one line for each: "ok" if KafkaConfig accepts it, else the first line of its error.
  */
 public class KafkaSettings {
     public static void main(String[] arguments) throws Exception {
         if (arguments[0].equals("table")) table();
+        else if (arguments[0].equals("topics")) topics();
         else judge();
+    }
+
+    private static void topics() throws Exception {
+        for (ConfigDef.ConfigKey key : new TreeMap<>(LogConfig.configKeys()).values()) System.out.println(json(row(key)));
     }
 
     private static void table() throws Exception {
         Map<String, String> updates = updateModes();
         for (ConfigDef.ConfigKey key : new TreeMap<>(kafka.server.KafkaConfig.configDef().configKeys()).values()) {
-            Map<String, Object> row = new LinkedHashMap<>();
-            row.put("name", key.name);
-            row.put("type", key.type.name().toLowerCase());
-            limits(key.validator, row);
-            if (key.hasDefault() && key.defaultValue != null) {
-                row.put("default", ConfigDef.convertToString(key.defaultValue, key.type));
-            }
+            Map<String, Object> row = row(key);
             row.put("update", updates.getOrDefault(key.name, "read-only"));
-            if (key.type == ConfigDef.Type.PASSWORD) row.put("sensitive", true);
-            if (key.internalConfig) row.put("internal", true);
             System.out.println(json(row));
         }
+    }
+
+    private static Map<String, Object> row(ConfigDef.ConfigKey key) throws Exception {
+        Map<String, Object> row = new LinkedHashMap<>();
+        row.put("name", key.name);
+        row.put("type", key.type.name().toLowerCase());
+        limits(key.validator, row);
+        if (key.hasDefault() && key.defaultValue != null) {
+            row.put("default", ConfigDef.convertToString(key.defaultValue, key.type));
+        }
+        if (key.type == ConfigDef.Type.PASSWORD) row.put("sensitive", true);
+        if (key.internalConfig) row.put("internal", true);
+        return row;
     }
 
     /** Records the values that Kafka accepts according to the validator; for an unknown validator, its own description. */

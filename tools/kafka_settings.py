@@ -1,4 +1,4 @@
-"""Writes ``core/spindle/config/releases/``: the broker settings of each supported Kafka release, read from its jars.
+"""Writes ``core/spindle/config/releases/``: the settings of brokers and of topics of each supported Kafka release, read from its jars.
 
 ``python -m tools.kafka_settings`` writes the files, ``python -m tools.kafka_settings --check`` only reports differences. The jars are downloaded from Maven once
 and stay in the testbed's cache.
@@ -38,17 +38,23 @@ _PROGRAM: Final = Path(__file__).with_name("KafkaSettings.java")
 _SAID: Final[Mapping[str, Mapping[str, Any]]] = {
     "[1,...,9] or -1": {"min": 1, "max": 9, "also": [-1]},
     "non-empty list": {"filled": True},
+    # The lists of throttled replicas, which are Spindle's own: no user's value is checked.
+    "[partitionId]:[brokerId],[partitionId]:[brokerId],...": {},
 }
 
 
-def table(version: str) -> str:
+def table(version: str, of: str = "table") -> str:
     """Content of a release's file: JSON, one line per setting.
+
+    Args:
+        version: the release.
+        of: ``table`` for the brokers' settings, ``topics`` for those of a topic.
 
     Raises:
         ValueError: Kafka checks a setting with a validator that this tool does not know.
     """
     rows = {}
-    for line in _java(version, "table").splitlines():
+    for line in _java(version, of).splitlines():
         row = json.loads(line)
         said = row.pop("said", None)
         if said is not None:
@@ -88,6 +94,9 @@ def _java(version: str, what: str, said: str = "") -> str:
 def stale() -> dict[Path, str]:
     """Files that differ from Kafka's jars, with their expected content."""
     wanted = {FOLDER / f"{minor}.json": table(version) for minor, version in RELEASES.items()}
+    wanted |= {
+        FOLDER / f"{minor}-topics.json": table(version, "topics") for minor, version in RELEASES.items()
+    }
     return {path: text for path, text in wanted.items() if not path.exists() or path.read_text() != text}
 
 

@@ -11,7 +11,7 @@ from spindle.api.owned import OWNED, owned
 from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER
 from spindle.config.server_properties import broker_settings, node_config
 from spindle.config.setting_values import wrong_value
-from spindle.config.settings import known
+from spindle.config.settings import known, known_of_topics
 from spindle.config.settings_check import problems
 from spindle.config.spec_settings import refused_settings
 from spindle.model.free_settings import LIMITS, SUITES
@@ -35,6 +35,16 @@ def test_each_release_has_its_table(version: str) -> None:
     assert table["num.io.threads"].update == "cluster-wide"
     assert table["compression.type"].allowed[-1] == "producer"
     assert not known("3.9.0")
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_each_release_has_its_table_of_topics(version: str) -> None:
+    table = known_of_topics(f"{version}.0")
+    assert 30 < len(table) < 60
+    assert (table["retention.ms"].type, table["retention.ms"].least) == ("long", -1)
+    assert table["cleanup.policy"].allowed == ("compact", "delete")
+    assert "num.io.threads" not in table
+    assert not known_of_topics("3.9.0")
 
 
 def test_what_brokers_are_told_while_they_run_is_what_the_table_says() -> None:

@@ -1,4 +1,4 @@
-"""The broker settings of each supported Kafka release: the tables under ``releases``, which ``tools/kafka_settings.py`` reads from its jars."""
+"""The settings of brokers and of topics of each supported Kafka release: the tables under ``releases``, which ``tools/kafka_settings.py`` reads from its jars."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from spindle.model import versions
 
 @dataclass(frozen=True, kw_only=True)
 class SettingSpec:
-    """One broker setting of one Kafka release.
+    """One setting of a broker or a topic of one Kafka release.
 
     Attributes:
         type: type in Kafka's ConfigDef: boolean, class, double, int, list, long, password, short, string.
@@ -22,7 +22,7 @@ class SettingSpec:
         any_case: whether those are case-insensitive.
         filled: whether an empty text or list is rejected.
         default: as text; None for none.
-        update: ``read-only`` (only at the start), ``per-broker`` or ``cluster-wide`` (at runtime).
+        update: of a broker's: ``read-only`` (only at the start), ``per-broker`` or ``cluster-wide`` (at runtime).
         sensitive: whether the value must not be repeated anywhere.
         internal: whether Kafka's documentation omits it.
     """
@@ -58,10 +58,20 @@ class SettingProblem:
 @cache
 def known(version: str) -> Mapping[str, SettingSpec]:
     """The settings of a release (``4.3.1``) by name; empty for an unsupported release."""
+    return _table(version, "")
+
+
+@cache
+def known_of_topics(version: str) -> Mapping[str, SettingSpec]:
+    """The settings of a topic of a release (``4.3.1``) by name; empty for an unsupported release."""
+    return _table(version, "-topics")
+
+
+def _table(version: str, of: str) -> Mapping[str, SettingSpec]:
     minor = ".".join(version.split(".")[:2])
     if minor not in versions.SUPPORTED:
         return {}
-    text = (resources.files("spindle.config") / "releases" / f"{minor}.json").read_text(encoding="utf-8")
+    text = (resources.files("spindle.config") / "releases" / f"{minor}{of}.json").read_text(encoding="utf-8")
     return {name: _setting(row) for name, row in json.loads(text).items()}
 
 
@@ -75,7 +85,7 @@ def _setting(row: Mapping[str, Any]) -> SettingSpec:
         any_case=row.get("anyCase", False),
         filled=row.get("filled", False),
         default=row.get("default"),
-        update=row["update"],
+        update=row.get("update", "read-only"),
         sensitive=row.get("sensitive", False),
         internal=row.get("internal", False),
     )
