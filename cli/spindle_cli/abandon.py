@@ -112,13 +112,17 @@ def _parts(found: Objects, cluster: str) -> list[tuple[Kind, Json]]:
     if top is not None:
         _being_deleted(objects.CLUSTER, top, "skc")
     brokers = [each for each in found.every(objects.BROKER) if each["spec"].get("cluster") == cluster]
-    users = [each for each in found.every(objects.USER) if each["spec"].get("cluster") == cluster]
+    users = [
+        (kind, each)
+        for kind in (objects.TOPIC, objects.USER)
+        for each in found.every(kind)
+        if each["spec"].get("cluster") == cluster
+    ]
     if top is None:  # only what waits for nothing but its finalizer
-        brokers, users = (
-            [each for each in some if each["metadata"].get("deletionTimestamp")] for some in (brokers, users)
-        )
+        brokers = [each for each in brokers if each["metadata"].get("deletionTimestamp")]
+        users = [(kind, each) for kind, each in users if each["metadata"].get("deletionTimestamp")]
     parts = [
-        *((objects.USER, each) for each in users),
+        *users,
         *((objects.BROKER, each) for each in brokers),
         *([(objects.CLUSTER, top)] if top is not None else []),
     ]

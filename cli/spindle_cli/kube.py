@@ -30,6 +30,7 @@ PLURALS: Final = {
     "KafkaBroker": "kafkabrokers",
     "KafkaCluster": "kafkaclusters",
     "KafkaRebalance": "kafkarebalances",
+    "KafkaTopic": "kafkatopics",
     "KafkaUser": "kafkausers",
 }
 

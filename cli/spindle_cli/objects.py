@@ -39,6 +39,7 @@ CONFIG_MAP: Final = Kind("ConfigMap", "config_map")
 SECRET: Final = Kind("Secret", "secret")
 CLUSTER: Final = Kind("KafkaCluster", "kafkaclusters", names.GROUP, (names.VERSION,))
 BROKER: Final = Kind("KafkaBroker", "kafkabrokers", names.GROUP, (names.VERSION,))
+TOPIC: Final = Kind("KafkaTopic", "kafkatopics", names.GROUP, (names.VERSION,))
 USER: Final = Kind("KafkaUser", "kafkausers", names.GROUP, (names.VERSION,))
 KINDS: Final = {kind.name: kind for kind in (CLAIM, VOLUME, NODE, POD, CONFIG_MAP, SECRET, CLUSTER, USER)}
 

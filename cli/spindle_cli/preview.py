@@ -10,6 +10,29 @@ from spindle.api.cluster import KafkaCluster
 from spindle.config.preview import PreviewChange
 from spindle.model.spec_findings import RejectedSettings
 from spindle_cli.errors import ClientError
+from spindle_cli.kube import Json
+
+
+def read_topics(path: Path) -> list[Json]:
+    """The KafkaTopics of a file that contains no KafkaCluster.
+
+    Raises:
+        ClientError: it cannot be read, or one of them has no name.
+    """
+    documents = _documents(path)
+    if any(each.get("kind") == "KafkaCluster" for each in documents):
+        return []
+    topics = [each for each in documents if each.get("kind") == "KafkaTopic"]
+    if not all(isinstance(each.get("metadata"), dict) and each["metadata"].get("name") for each in topics):
+        raise ClientError(f"{path} contains a KafkaTopic without metadata.name")
+    return topics
+
+
+def _documents(path: Path) -> list[Json]:
+    try:
+        return [each for each in yaml.safe_load_all(path.read_text()) if isinstance(each, dict)]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ClientError(f"{path} cannot be read: {error}") from error
 
 
 def read(path: Path) -> KafkaCluster:
@@ -18,11 +41,7 @@ def read(path: Path) -> KafkaCluster:
     Raises:
         ClientError: the file does not contain exactly one KafkaCluster, or it is not valid.
     """
-    try:
-        documents = [each for each in yaml.safe_load_all(path.read_text()) if isinstance(each, dict)]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ClientError(f"{path} cannot be read: {error}") from error
-    found = [each for each in documents if each.get("kind") == "KafkaCluster"]
+    found = [each for each in _documents(path) if each.get("kind") == "KafkaCluster"]
     if len(found) != 1:
         raise ClientError(f"{path} contains {len(found)} KafkaClusters; pass a file with exactly one")
     try:
@@ -33,10 +52,12 @@ def read(path: Path) -> KafkaCluster:
         raise ClientError(f"{path}: {where}: {first['msg']}") from error
 
 
-def table(changes: list[PreviewChange]) -> Table | str:
-    """The changes as a table."""
+def table(
+    changes: list[PreviewChange], nothing: str = "No setting of brokers or controllers changes."
+) -> Table | str:
+    """The changes as a table; ``nothing`` if there are none."""
     if not changes:
-        return "No setting of brokers or controllers changes."
+        return nothing
     result = Table("What", "Where", "How")
     for change in changes:
         result.add_row(change.what, change.where, change.how)

@@ -26,7 +26,7 @@ MESSAGES: Final = 10_000
 # ext4, since XFS preallocates space for growing files, which would dominate the usage shown of disks this small.
 OPTIONS: Final = Options(nodes=5, zones=3, disks=2, disk_size=parse_size("640Mi"), file_system="ext4")
 _READY_S: Final = 600
-_KINDS: Final = ("clusters", "brokers", "rebalances", "users")
+_KINDS: Final = ("clusters", "brokers", "rebalances", "users", "topics")
 
 _IN_YOUR_SHELL: Final = """
 The cluster is ready. To use it, run this in your shell, in this folder:

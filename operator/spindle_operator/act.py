@@ -18,11 +18,15 @@ from kafka.errors import KafkaError
 from spindle.api import names
 from spindle.model.actions import (
     Action,
+    AddPartitions,
     AddVoter,
     Apply,
     CertifyAgents,
+    ConfigureTopic,
     Create,
+    CreateTopic,
     Delete,
+    DeleteTopic,
     ElectUnclean,
     Evict,
     GrantRebalance,
@@ -162,6 +166,7 @@ class Actor:
             KeepPassword: self._certificates.keep_password,
             SetPassword: self._set_password,
             Reassign: self._reassign,
+            CreateTopic: self._create_topic,
         }
         self._not_placed: set[tuple[str, int]] = set()
         # The plan knows one resourceVersion; a second mark of the same pass must follow on the first one's.
@@ -241,6 +246,11 @@ class Actor:
         if placed:
             await self._executor.carry_out(replace(action, assignments=placed))
 
+    async def _create_topic(self, action: CreateTopic) -> None:
+        if action.record is not None:  # what is not on record is never taken for Spindle's own
+            await self._patch(action.record)
+        await self._executor.carry_out(action)
+
     async def _delete(self, action: Delete) -> None:
         if action.grace_seconds == 0:
             raise ValueError(
@@ -293,6 +303,16 @@ class Actor:
         await self._kube.patch(
             SECRET, self._namespace, action.secret, {"metadata": {"uid": action.uid, "annotations": notes}}
         )
+
+
+def rejected_topics(results: Sequence[Result]) -> dict[tuple[str, str], str]:
+    """Requests about topics that failed: class of the action and topic → why; it is told in the status of the KafkaTopic."""
+    return {
+        (type(result.action).__name__, result.action.topic): result.detail
+        for result in results
+        if isinstance(result.action, (CreateTopic, AddPartitions, ConfigureTopic, DeleteTopic))
+        and result.outcome in (FAILED, PARTLY)
+    }
 
 
 def _ends_pass(action: Action) -> bool:

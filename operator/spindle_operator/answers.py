@@ -102,6 +102,15 @@ def read_settings(result: Any, keys: Collection[str]) -> dict[str, str]:
     return found
 
 
+def set_on_it(result: Any) -> dict[str, str]:
+    """All keys of a DescribeConfigs result of a topic that are set on the topic itself."""
+    return {
+        config.name: config.value
+        for config in result.configs
+        if config.config_source in _SET_ON_IT and config.value is not None
+    }
+
+
 def read_standing(result: Any, keys: Collection[str]) -> dict[str, ConfigValues]:
     """Where each of these keys is set, from a DescribeConfigs result with synonyms.
 

@@ -26,6 +26,7 @@ from spindle_operator.kinds import (
     KAFKA_BROKER,
     KAFKA_CLUSTER,
     KAFKA_REBALANCE,
+    KAFKA_TOPIC,
     KAFKA_USER,
     NETWORK_POLICY,
     NODE,
@@ -50,7 +51,7 @@ LABELLED: Final = (
     JOB,
     NETWORK_POLICY,
 )  # watched by Spindle's label only
-OWN: Final = (KAFKA_CLUSTER, KAFKA_BROKER, KAFKA_REBALANCE, KAFKA_USER)
+OWN: Final = (KAFKA_CLUSTER, KAFKA_BROKER, KAFKA_REBALANCE, KAFKA_USER, KAFKA_TOPIC)
 _RELOGIN: Final = dt.timedelta(minutes=10)  # ServiceAccount tokens are rotated
 
 
@@ -92,7 +93,7 @@ def digest_of(kind: Kind, body: Mapping[str, Any]) -> Any:
     """The part of an object whose change matters.
 
     Node: its labels, whether pods may run there, and whether it is ready; the rest of its status changes every few
-    seconds. KafkaCluster, KafkaRebalance, KafkaUser: all but the status, which only the operator writes. KafkaBroker: the same, plus the
+    seconds. KafkaCluster, KafkaRebalance, KafkaTopic, KafkaUser: all but the status, which only the operator writes. KafkaBroker: the same, plus the
     agent's observations, without the progress of a copy and the usage of a disk, which the next pass reads anyway.
     """
     meta = body["metadata"]
@@ -101,8 +102,10 @@ def digest_of(kind: Kind, body: Mapping[str, Any]) -> Any:
         conditions = [(c.get("type"), c.get("status")) for c in status.get("conditions") or ()]
         return [meta.get("labels"), spec.get("taints"), spec.get("unschedulable"), conditions]
     kept = {key: meta.get(key) for key in _META}
+    if kind is KAFKA_TOPIC and meta.get("annotations"):  # the operator's own note, written with each try
+        kept["annotations"] = {k: v for k, v in meta["annotations"].items() if k != names.ANN_CREATING}
     rest = {key: value for key, value in body.items() if key != "metadata"}
-    if kind in (KAFKA_CLUSTER, KAFKA_BROKER, KAFKA_REBALANCE, KAFKA_USER):
+    if kind in OWN:
         rest.pop("status", None)
     return [kept, rest, verdicts(kind, body), _moves(body) if kind is KAFKA_BROKER else None]
 

@@ -9,9 +9,12 @@ from typing import Any, Final, Generic, TypeVar
 
 from spindle.model.actions import (
     Action,
+    AddPartitions,
     AddVoter,
     AlterUser,
+    ConfigureTopic,
     CreateTopic,
+    DeleteTopic,
     ElectPreferred,
     ElectUnclean,
     GrantAdmin,
@@ -63,7 +66,13 @@ def _place(link: KafkaClient, action: PlaceReplicas) -> None:
 
 
 def _create_topic(link: KafkaClient, action: CreateTopic) -> None:
+    kafka_commands.choose_dirs(link, action.topic, action.dirs)
     kafka_commands.create_topic(link, action.topic, action.assignments, action.configs)
+
+
+def _add_partitions(link: KafkaClient, action: AddPartitions) -> None:
+    kafka_commands.choose_dirs(link, action.topic, action.dirs)
+    kafka_commands.add_partitions(link, action.topic, action.first, action.assignments)
 
 
 def _set_configs(link: KafkaClient, action: SetConfigs) -> None:
@@ -132,6 +141,18 @@ KAFKA_ACTIONS: Final[Mapping[type[Action], KafkaAction[Any]]] = {
     CreateTopic: KafkaAction(
         _create_topic,
         lambda it: f"create topic {it.topic} with {counted(len(it.assignments), 'partition')}",
+    ),
+    AddPartitions: KafkaAction(
+        _add_partitions,
+        lambda it: f"add {counted(len(it.assignments), 'partition')} to topic {it.topic}",
+    ),
+    ConfigureTopic: KafkaAction(
+        lambda link, it: kafka_commands.set_configs(link, "topic", it.topic, it.values),
+        lambda it: f"set {', '.join(sorted(it.values))} of topic {it.topic} as its KafkaTopic says",
+    ),
+    DeleteTopic: KafkaAction(
+        lambda link, it: kafka_commands.delete_topic(link, it.topic, it.id),
+        lambda it: f"delete topic {it.topic} with id {it.id}",
     ),
     SetConfigs: KafkaAction(
         _set_configs, lambda it: f"set {', '.join(sorted(it.values))} of {it.target} {it.name}"

@@ -36,6 +36,7 @@ from spindle.model.view import (
 from spindle.model.waiting import counted
 from spindle_operator import group_offsets, kafka_commands
 from spindle_operator.answers import (
+    directory_text,
     expect,
     freshest,
     leading_state,
@@ -43,6 +44,7 @@ from spindle_operator.answers import (
     read_quota,
     read_settings,
     read_standing,
+    set_on_it,
 )
 from spindle_operator.connection import Budget, Connection, TooMuchError
 from spindle_operator.log_dir_layout import read_with_layout
@@ -83,6 +85,7 @@ class _Page:
     partitions: tuple[Partition, ...]
     replicas: int
     after: tuple[str, int] | None
+    ids: Mapping[str, str]
 
 
 class KafkaClient(Connection):
@@ -96,6 +99,7 @@ class KafkaClient(Connection):
         ask_rights: bool,
         users: Sequence[str] = (),
         agents: bool = True,
+        managed: Mapping[str, Sequence[str]] | None = None,
         memo: AnswerMemo | None = None,
     ) -> tuple[KafkaView, bool | None, bool]:
         """Everything at once: the view, whether the admin has its ACLs, and whether every request succeeded.
@@ -104,6 +108,7 @@ class KafkaClient(Connection):
             ask_rights: whether to request the admin's ACLs.
             users: whose ACLs and quotas to request.
             agents: whether to request those of the agents.
+            managed: topic → further settings of it to request.
             memo: of the last observation, which another client may have made.
         """
         self._memo = memo or AnswerMemo()
@@ -111,7 +116,7 @@ class KafkaClient(Connection):
         # Less than the executor waits, so that an observation that takes too long ends by itself and frees its thread.
         self.budget = Budget(_LOOK * self.timeout_ms / 1000, _ANSWERS + len(users) * 4 + len(self.hosts) * 4)
         try:
-            return self._look(ask_rights=ask_rights, users=users, agents=agents)
+            return self._look(ask_rights=ask_rights, users=users, agents=agents, managed=managed or {})
         finally:
             self.budget = None
             self.tell_unsaid()
@@ -129,7 +134,7 @@ class KafkaClient(Connection):
         return offsets, ends, not self._failed
 
     def _look(
-        self, *, ask_rights: bool, users: Sequence[str], agents: bool
+        self, *, ask_rights: bool, users: Sequence[str], agents: bool, managed: Mapping[str, Sequence[str]]
     ) -> tuple[KafkaView, bool | None, bool]:
         self._failed = False
         self.silent.clear()
@@ -138,10 +143,15 @@ class KafkaClient(Connection):
             # Without a quorum the age of a broker's metadata is unknown, so the view is unknown, not stale.
             return KafkaView(quorum=quorum), None, False
         cluster = self.attempt(lambda: self._describe_cluster(node))
-        partitions = self.attempt(lambda: self._partitions(node))
+        listed = self.attempt(lambda: self._partitions(node))
+        partitions, ids = listed if listed is not None else (None, None)
         brokers = self._with_log_dirs(cluster[1]) if cluster else None
         told = self._broker_configs(brokers) if brokers else {}
-        topics = None if partitions is None else self.attempt(lambda: self._topic_configs(node, partitions))
+        topics = (
+            None
+            if partitions is None
+            else self.attempt(lambda: self._topic_configs(node, partitions, managed))
+        )
         features = self.attempt(lambda: self._features(node))
         view = KafkaView(
             cluster_id=cluster[0] if cluster else None,
@@ -159,6 +169,8 @@ class KafkaClient(Connection):
             metadata_version=None if features is None else features.get("metadata.version"),
             features=features,
             users=self._users(users) if users else None,
+            topic_ids=ids,
+            managed=topics[3] if topics else None,
             agents=self.attempt(lambda: look_at_agents(self)) if agents else None,
         )
         granted = self.attempt(lambda: kafka_commands.admin_granted(self)) if ask_rights else None
@@ -227,13 +239,16 @@ class KafkaClient(Connection):
         answer = self.send(_LogDirs(topics=None), node)
         return self._memo.read(("log dirs", node), answer, read_with_layout)
 
-    def _partitions(self, node: int) -> tuple[Partition, ...]:
+    def _partitions(self, node: int) -> tuple[tuple[Partition, ...], dict[str, str]]:
+        """All partitions, and each topic's id."""
         moving = self._reassignments(node)
         pages: list[tuple[Partition, ...]] = []
+        ids: dict[str, str] = {}
         after, count, replicas = None, 0, 0
         while True:
             page = self._page(node, after)
             pages.append(page.partitions)
+            ids.update(page.ids)
             count += len(page.partitions)
             replicas += page.replicas
             if count > _MOST_PARTITIONS or replicas > _MOST_REPLICAS:
@@ -242,7 +257,7 @@ class KafkaClient(Connection):
                 )
             if page.after is None:
                 found = self._memo.join("partitions", pages)
-                return tuple(with_reassignments(found, moving)) if moving else found
+                return tuple(with_reassignments(found, moving)) if moving else found, ids
             if after is not None and page.after <= after:
                 raise TooMuchError("its pages of partitions repeat endlessly")
             after = page.after
@@ -268,16 +283,19 @@ class KafkaClient(Connection):
         }
 
     def _topic_configs(
-        self, node: int, partitions: Sequence[Partition]
-    ) -> tuple[dict[str, int], Settings, dict[str, Mapping[str, str]]]:
-        """Each topic's min.insync.replicas; the settings managed by Spindle that are set on the topic itself; and the effective ones."""
+        self, node: int, partitions: Sequence[Partition], managed: Mapping[str, Sequence[str]]
+    ) -> tuple[dict[str, int], Settings, dict[str, Mapping[str, str]], dict[str, Mapping[str, str]]]:
+        """Of each topic: min.insync.replicas; settings managed by Spindle that are set on it; effective ones; of ``managed`` topics, all that are set."""
         topics = sorted({partition.topic for partition in partitions})
         minimum: dict[str, int] = {}
         settings: Settings = {}
         holds: dict[str, Mapping[str, str]] = {}
+        asked_for: dict[str, Mapping[str, str]] = {}
         for start in range(0, len(topics), _TOPICS_PER_CALL):
             wanted = [
-                DescribeConfigsRequest.DescribeConfigsResource(_TOPIC, topic, list(_TOPIC_KEYS))
+                DescribeConfigsRequest.DescribeConfigsResource(
+                    _TOPIC, topic, list(dict.fromkeys((*_TOPIC_KEYS, *managed.get(topic, ()))))
+                )
                 for topic in topics[start : start + _TOPICS_PER_CALL]
             ]
             answer = self.send(_Configs(resources=wanted), node)
@@ -288,7 +306,9 @@ class KafkaClient(Connection):
                     minimum[topic] = values.minimum
                 settings["topic", topic] = values.settings
                 holds[topic] = values.holds
-        return minimum, settings, holds
+                if topic in managed:
+                    asked_for[topic] = values.own
+        return minimum, settings, holds, asked_for
 
     def _default_quota(self, node: int) -> Settings:
         """The default quota of users; empty if the request failed."""
@@ -330,11 +350,12 @@ class KafkaClient(Connection):
 
 @dataclass(frozen=True)
 class _Topic:
-    """Settings of one topic: min.insync.replicas, those that are set on it, effective ones."""
+    """Settings of one topic: min.insync.replicas, Spindle's that are set on it, effective ones, and all of the requested ones that are set on it."""
 
     minimum: int | None
     settings: Mapping[str, str]
     holds: Mapping[str, str]
+    own: Mapping[str, str]
 
 
 # What `AnswerMemo.read` calls: a value, and nothing that would help to read the next response.
@@ -348,7 +369,8 @@ def _read_page(answer: RawAnswer, _: None) -> tuple[_Page, None]:
         found.extend(read_partition(topic.name, partition, {}) for partition in topic.partitions)
     replicas = sum(len(p.replicas) + len(p.isr) for p in found)
     after = page.next_cursor and (page.next_cursor.topic_name, page.next_cursor.partition_index)
-    return _Page(tuple(found), replicas, after), None
+    ids = {topic.name: directory_text(topic.topic_id) for topic in page.topics}
+    return _Page(tuple(found), replicas, after, ids), None
 
 
 def _read_topics(answer: RawAnswer, _: None) -> tuple[list[tuple[str, _Topic]], None]:
@@ -358,7 +380,9 @@ def _read_topics(answer: RawAnswer, _: None) -> tuple[list[tuple[str, _Topic]], 
         values = {config.name: config.value for config in result.configs}
         minimum = int(values[_MIN_ISR]) if _MIN_ISR in values else None
         holds = {k: values[k] for k in _HOLDS if values.get(k)}
-        found.append((result.resource_name, _Topic(minimum, read_settings(result, TOPIC_SETTINGS), holds)))
+        own = set_on_it(result)
+        settings = {key: own[key] for key in TOPIC_SETTINGS if own.get(key)}
+        found.append((result.resource_name, _Topic(minimum, settings, holds, own)))
     return found, None
 
 

@@ -3,6 +3,8 @@
 A request is executed as far as possible: partitions without errors are done, the error names the others.
 """
 
+import base64
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -20,8 +22,10 @@ from kafka.protocol.admin import (
     AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
     AlterReplicaLogDirsRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteRecordsRequest,
+    DeleteTopicsRequest,
     ElectionType,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
@@ -42,6 +46,8 @@ _EARLIEST, _LATEST = -2, -1  # special timestamps of ListOffsets
 _ELECTION_NOT_NEEDED: Final = 84
 _NOT_REGISTERED: Final = 102
 _NO_REASSIGNMENT: Final = 85
+_UNKNOWN_TOPIC_ID: Final = 100
+_BY_ID: Final = 6  # first version of DeleteTopics that takes ids
 # The broker does not hold the replica (or does not know the partition yet): it has stored the log dir nevertheless.
 _NOTED: Final = (3, 9)
 
@@ -203,6 +209,56 @@ def create_topic(
     )
     results = ((each.name, each.error_code, each.error_message) for each in answer.topics)
     settle("Kafka does not create topic", failures(results))
+
+
+def choose_dirs(link: Connection, topic: str, dirs: Iterable[tuple[int, int, str]]) -> None:
+    """Have brokers create replicas of a topic, as (broker, partition, path), in these log dirs.
+
+    Raises:
+        NotPlacedError: a broker rejected some of them.
+    """
+    by_broker: dict[int, list[tuple[str, int, str]]] = {}
+    for broker, index, path in dirs:
+        by_broker.setdefault(broker, []).append((topic, index, path))
+    for broker, placements in by_broker.items():
+        place(link, broker, placements)
+
+
+def add_partitions(link: Connection, topic: str, first: int, assignments: Sequence[Sequence[int]]) -> None:
+    """CreatePartitions: add partitions from number ``first`` on, with these brokers for the replicas of each.
+
+    Kafka counts them: if the topic has others by then, the number of assignments does not fit, and it rejects the request.
+    """
+    request = CreatePartitionsRequest
+    wanted = request.CreatePartitionsTopic(
+        name=topic,
+        count=first + len(assignments),
+        assignments=[
+            request.CreatePartitionsTopic.CreatePartitionsAssignment(broker_ids=list(brokers))
+            for brokers in assignments
+        ],
+    )
+    answer = link.send(
+        request(topics=[wanted], timeout_ms=link.timeout_ms, validate_only=False), link.any_broker()
+    )
+    results = ((each.name, each.error_code, each.error_message) for each in answer.results)
+    settle("Kafka does not add partitions to topic", failures(results))
+
+
+def delete_topic(link: Connection, topic: str, topic_id: str) -> None:
+    """DeleteTopics by id (KIP-516); a topic that does not exist any more is not an error."""
+    request = DeleteTopicsRequest
+    wanted = request.DeleteTopicState(name=None, topic_id=_uuid(topic_id))
+    answer = link.send(
+        request(topics=[wanted], timeout_ms=link.timeout_ms, min_version=_BY_ID), link.any_broker()
+    )
+    results = ((topic, each.error_code, each.error_message) for each in answer.responses)
+    settle("Kafka does not delete topic", failures(results, (_UNKNOWN_TOPIC_ID,)))
+
+
+def _uuid(text: str) -> uuid.UUID:
+    """An id in Kafka's text form."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))
 
 
 def trim(link: Connection, partitions: Iterable[tuple[str, int, int, float]]) -> None:

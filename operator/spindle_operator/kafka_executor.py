@@ -62,6 +62,7 @@ class KafkaExecutor:
         ask_rights: bool = False,
         asked: Sequence[str] = (),
         agents: bool = True,
+        managed: Mapping[str, Sequence[str]] | None = None,
     ) -> tuple[KafkaView, bool | None]:
         """Read everything from Kafka that a pass needs.
 
@@ -69,6 +70,7 @@ class KafkaExecutor:
             access: how to connect, or why it cannot.
             ask_rights: also read whether the admin principal has its ACLs.
             asked: also read the ACLs and quotas of these users.
+            managed: also read these settings of these topics.
             agents: whether there are any. If not, their ACLs are read until there are none left.
 
         Returns:
@@ -81,7 +83,9 @@ class KafkaExecutor:
             link = await self._renewed(access)
             ask_agents = agents or not self._no_agents
             view, granted, clean = await self._threaded(
-                lambda: link.look(ask_rights=ask_rights, users=asked, agents=ask_agents, memo=self._memo)
+                lambda: link.look(
+                    ask_rights=ask_rights, users=asked, agents=ask_agents, managed=managed, memo=self._memo
+                )
             )
             if ask_agents:
                 self._no_agents = view.agents == {}

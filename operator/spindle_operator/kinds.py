@@ -48,6 +48,7 @@ KAFKA_CLUSTER: Final = Kind("KafkaCluster", names.GROUP, names.VERSION, "kafkacl
 KAFKA_BROKER: Final = Kind("KafkaBroker", names.GROUP, names.VERSION, "kafkabrokers")
 KAFKA_REBALANCE: Final = Kind("KafkaRebalance", names.GROUP, names.VERSION, "kafkarebalances")
 KAFKA_USER: Final = Kind("KafkaUser", names.GROUP, names.VERSION, "kafkausers")
+KAFKA_TOPIC: Final = Kind("KafkaTopic", names.GROUP, names.VERSION, "kafkatopics")
 POD: Final = Kind("Pod", "", "v1", "pods")
 CLAIM: Final = Kind("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims")
 VOLUME: Final = Kind("PersistentVolume", "", "v1", "persistentvolumes", namespaced=False)
@@ -64,6 +65,7 @@ ROLE: Final = Kind("Role", "rbac.authorization.k8s.io", "v1", "roles")
 ROLE_BINDING: Final = Kind("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings")
 CRON_JOB: Final = Kind("CronJob", "batch", "v1", "cronjobs")
 JOB: Final = Kind("Job", "batch", "v1", "jobs")
+NAMESPACE: Final = Kind("Namespace", "", "v1", "namespaces", namespaced=False)
 LEASE: Final = Kind("Lease", "coordination.k8s.io", "v1", "leases")
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -73,6 +75,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         KAFKA_BROKER,
         KAFKA_REBALANCE,
         KAFKA_USER,
+        KAFKA_TOPIC,
         POD,
         CLAIM,
         VOLUME,
@@ -90,6 +93,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         CRON_JOB,
         JOB,
         LEASE,
+        NAMESPACE,
     )
 }
 

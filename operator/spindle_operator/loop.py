@@ -25,7 +25,15 @@ from spindle.model.snapshot import ClusterSnapshot
 from spindle.reconcile import batches
 from spindle.reconcile.plan import Event, ReconcilePlan, plan
 from spindle_operator import agents, lag_exporter, metrics
-from spindle_operator.act import DONE, REFUSED, TAKEN, Actor, LeadershipLostError, Result
+from spindle_operator.act import (
+    DONE,
+    REFUSED,
+    TAKEN,
+    Actor,
+    LeadershipLostError,
+    Result,
+    rejected_topics,
+)
 from spindle_operator.descriptions import describe
 from spindle_operator.health import Health
 from spindle_operator.kafka_executor import KafkaExecutor
@@ -211,6 +219,7 @@ class ClusterLoop:
             frozenset()
         )  # foreign objects with needed names, found by the last pass
         self._refused = tuple[RefusedRequest, ...]()  # what the API server refused in the last pass
+        self._rejected: dict[tuple[str, str], str] = {}  # what Kafka rejected in the last pass, of topics
         self._trials: Trials = {}  # the API server's verdicts on pods that it was asked about
         self._idle = 0  # consecutive passes that had something to do and achieved nothing
         self._streak = 0  # consecutive passes with changes
@@ -314,6 +323,7 @@ class ClusterLoop:
         results = await actor.run(chosen)
         self._taken = frozenset(result.taken for result in results if result.taken is not None)
         self._refused = tuple(result.refused for result in results if result.refused is not None)
+        self._rejected = rejected_topics(results)
         self._trials = verdicts(self._trials, results, time.time())
         if not setup.leading():
             raise LeadershipLostError
@@ -331,6 +341,7 @@ class ClusterLoop:
                 wanted,
                 users=snapshot.users,
                 rebalances=snapshot.rebalances,
+                topics=snapshot.topics,
             )
         self._refused += written.refused
         for refused in written.refused:
@@ -382,7 +393,9 @@ class ClusterLoop:
             )
             # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.
             wanted = await self._decided(
-                replace(seen.snapshot, refused=self._refused, pod_trials=self._trials)
+                replace(
+                    seen.snapshot, refused=self._refused, rejected=self._rejected, pod_trials=self._trials
+                )
             )
             metrics.LOOKS.labels(
                 self._namespace, self._name, "listed" if seen.look.listed else "cached"

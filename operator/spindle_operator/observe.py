@@ -24,6 +24,7 @@ from spindle.model.snapshot import AgentCertificates, Certificate, ClusterSnapsh
 from spindle.security.certificates import FOLLOWING, FORMER
 from spindle.security.name_conflicts import REASONS
 from spindle.security.secrets import ANN_GRANTED
+from spindle.topics.wanted import keys_to_read
 from spindle.users.principals import principals_to_read
 from spindle_operator import agents, ca, ca_source, shared_objects, starts
 from spindle_operator.certificates import password_mark
@@ -37,8 +38,10 @@ from spindle_operator.kinds import (
     JOB,
     KAFKA_BROKER,
     KAFKA_REBALANCE,
+    KAFKA_TOPIC,
     KAFKA_USER,
     KINDS,
+    NAMESPACE,
     NETWORK_POLICY,
     NODE,
     POD,
@@ -65,7 +68,7 @@ CACHED: Final = (
     LOOK // 2
 )  # of one namespace in the cache, which holds them between looks, without managedFields
 _LABELLED: Final = (POD, SERVICE, CONFIG_MAP, SECRET, BUDGET, NETWORK_POLICY)
-_OF_NAMESPACE: Final = (CLAIM, KAFKA_BROKER, KAFKA_USER)
+_OF_NAMESPACE: Final = (CLAIM, KAFKA_BROKER, KAFKA_USER, KAFKA_TOPIC)
 _OF_ALL: Final = (NODE, VOLUME, STORAGE_CLASS)
 LOOKED_AT: Final = (*_LABELLED, *_OF_NAMESPACE, *_OF_ALL)  # what every pass reads as lists
 _CERTIFICATES: Final = 2048  # cached certificates, which take longer to parse than to look up
@@ -178,6 +181,7 @@ async def _snapshot(
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
     lists, watched = read.lists, read.watched
     users = [user for user in lists[KAFKA_USER] if (user.get("spec") or {}).get("cluster") == name]
+    topics = [topic for topic in lists[KAFKA_TOPIC] if (topic.get("spec") or {}).get("cluster") == name]
     brokers = [broker for broker in lists[KAFKA_BROKER] if _of_cluster(broker, name)]
     # Anybody who creates pods of the namespace can give them the labels of brokers. The operator connects to no host because of those.
     own_pods = [pod for pod in lists[POD] if objects.owned_by(pod, cluster)]
@@ -188,6 +192,7 @@ async def _snapshot(
         reached,
         ask_rights=_rights_open(name, lists[SECRET]),
         asked=principals_to_read(users, cluster.get("status") or {}),
+        managed=keys_to_read(topics),
         agents=around.watch is not None,
     )
     pod_by_id = {i: pod for pod in own_pods if (i := _node_id(name, pod)) is not None}
@@ -210,6 +215,8 @@ async def _snapshot(
         brokers=tuple(brokers),
         starts=await starts.look(_by_id(brokers), pod_by_id),
         users=tuple(users),
+        topics=tuple(topics),
+        namespace_ends=await _namespace_ends(kube, namespace, topics),
         rebalances=tuple(read.rebalances),
         rebalance_image=around.rebalance_image,
         kafka_repository=around.kafka_repository,
@@ -296,6 +303,18 @@ class _Reader:
     def _note(self, kind: Kind, error: ApiError) -> None:
         self.problems[kind.plural] = str(error)
         log.warning("%s cannot be read for %s/%s: %s", kind.plural, self._namespace, self._name, error)
+
+
+async def _namespace_ends(kube: Kube, namespace: str, topics: Sequence[Json]) -> bool | None:
+    """Whether the namespace is being deleted. Asked only where a KafkaTopic goes, and after those were listed: a namespace that takes them along is marked before them."""
+    if not any(objects.deleting(topic) and topic["metadata"].get("finalizers") for topic in topics):
+        return None
+    try:
+        found = await kube.find(NAMESPACE, None, namespace)
+    except ApiError as error:
+        log.warning("namespace %s cannot be read: %s", namespace, error)
+        return None
+    return None if found is None else objects.deleting(found)
 
 
 def _specs(cluster: Json, config_maps: Sequence[Json]) -> list[KafkaClusterSpec]:

@@ -22,6 +22,7 @@ from spindle_operator.kinds import (
     KAFKA_BROKER,
     KAFKA_CLUSTER,
     KAFKA_REBALANCE,
+    KAFKA_TOPIC,
     KAFKA_USER,
     Kind,
 )
@@ -66,6 +67,7 @@ async def report(
     plan: ReconcilePlan,
     users: Iterable[Mapping[str, Any]] = (),
     rebalances: Iterable[Mapping[str, Any]] = (),
+    topics: Iterable[Mapping[str, Any]] = (),
 ) -> Written:
     """Write the statuses that changed. One that the API server refuses is logged, and keeps no other from being written.
 
@@ -76,12 +78,13 @@ async def report(
         plan: has the desired statuses.
         users: its KafkaUsers, as the pass read them.
         rebalances: its KafkaRebalances, as the pass read them.
+        topics: its KafkaTopics, likewise.
 
     Raises:
         ApiError: of any kind but a conflict or a refusal.
     """
     results, refused, began = list[bool | None](), list[RefusedRequest](), time.monotonic()
-    for kind, obj, status in _statuses(cluster, brokers, plan, users, rebalances):
+    for kind, obj, status in _statuses(cluster, brokers, plan, users, rebalances, topics):
         if results and time.monotonic() - began > REPORTING:
             results.append(False if _differs(obj, status) is not None else None)
             continue
@@ -102,7 +105,9 @@ async def report(
 
 def writes(cluster: Json, snapshot: ClusterSnapshot, plan: ReconcilePlan) -> bool:
     """Whether a plan changes anything: by an action, by a status that differs, or because it is the last one of a deleted KafkaCluster."""
-    statuses = _statuses(cluster, snapshot.brokers, plan, snapshot.users, snapshot.rebalances)
+    statuses = _statuses(
+        cluster, snapshot.brokers, plan, snapshot.users, snapshot.rebalances, snapshot.topics
+    )
     return bool(
         plan.actions or plan.finished or any(_differs(obj, status) is not None for _, obj, status in statuses)
     )
@@ -114,6 +119,7 @@ def _statuses(
     plan: ReconcilePlan,
     users: Iterable[Mapping[str, Any]],
     rebalances: Iterable[Mapping[str, Any]],
+    topics: Iterable[Mapping[str, Any]],
 ) -> list[tuple[Kind, Mapping[str, Any], Mapping[str, Any]]]:
     """All objects with the status that they should have."""
     return [
@@ -121,6 +127,7 @@ def _statuses(
         *_with_status(KAFKA_BROKER, brokers, plan.broker_statuses),
         *_with_status(KAFKA_USER, users, plan.user_statuses),
         *_with_status(KAFKA_REBALANCE, rebalances, plan.rebalance_statuses),
+        *_with_status(KAFKA_TOPIC, topics, plan.topic_statuses),
     ]
 
 

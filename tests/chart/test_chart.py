@@ -168,7 +168,7 @@ def test_roles_that_are_handed_on_write_no_clusters_and_no_records_of_brokers(re
         for resource in rule["resources"]
         if {*rule["verbs"]} - {"get", "list", "watch"}
     }
-    assert written == {"kafkausers", "kafkarebalances"}
+    assert written == {"kafkausers", "kafkatopics", "kafkarebalances"}
 
 
 def test_what_clusters_may_ask_for_reaches_the_operator(render: Render) -> None:

@@ -14,6 +14,7 @@ PLURALS = {
     "KafkaBroker": "kafkabrokers",
     "KafkaRebalance": "kafkarebalances",
     "KafkaUser": "kafkausers",
+    "KafkaTopic": "kafkatopics",
 }
 
 

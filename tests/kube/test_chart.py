@@ -23,6 +23,7 @@ DEFINITIONS = {
     "kafkaclusters.spindle.dev",
     "kafkarebalances.spindle.dev",
     "kafkausers.spindle.dev",
+    "kafkatopics.spindle.dev",
 }
 
 Helm = Callable[..., str]

@@ -8,8 +8,11 @@ from typing import Any
 from spindle.api import names
 from spindle.model.actions import (
     Action,
+    AddPartitions,
+    ConfigureTopic,
     CreateTopic,
     Delete,
+    DeleteTopic,
     ElectPreferred,
     ElectUnclean,
     Evict,
@@ -24,8 +27,10 @@ from spindle.model.dir_list import newest, parse_list
 from spindle.model.snapshot import ClusterSnapshot
 from spindle.model.times import seconds, stamp
 from spindle.model.view import KafkaView, Quorum, Voter
+from spindle.topics.wanted import keys_to_read
 from tests.model.kafka import CAPACITY, Kafka, Process, Volume, path_of
 from tests.model.nodes import answers, ended, nonce
+from tests.model.store import merge
 from tests.model.world import World, kafka_state
 
 _UNREADABLE = ("dead", "missing")
@@ -114,7 +119,9 @@ class Failing(World):
             leader=controllers[0],
             voters=tuple(Voter(v["id"], v["directoryId"], v["id"] in controllers) for v in voters),
         )
-        return self.kafkas.view(self.registered, quorum, identity["data"]["clusterId"] if identity else None)
+        view = self.kafkas.view(self.registered, quorum, identity["data"]["clusterId"] if identity else None)
+        read = keys_to_read([t for t in self.all("KafkaTopic") if t["spec"].get("cluster") == "demo"])
+        return replace(view, managed=self.kafkas.managed(read))
 
     # -- acting ----------------------------------------------------------------------------------------------------------
 
@@ -130,9 +137,9 @@ class Failing(World):
             case SetConfigs():
                 self.writes += 1
                 self.kafkas.configure(action.target, action.name, dict(action.values))
-            case CreateTopic():
+            case CreateTopic() | AddPartitions() | ConfigureTopic() | DeleteTopic():
                 self.writes += 1
-                self.kafkas.make_topic(action.topic, action.assignments, dict(action.configs))
+                self._of_topic(action)
             case TrimPartitions():
                 self.writes += 1
                 self.kafkas.trim(action.partitions)
@@ -154,6 +161,28 @@ class Failing(World):
                 self.get("Pod", action.name)["metadata"]["graceSeconds"] = action.grace_seconds
             case _:
                 super().act(action)
+
+    def _of_topic(self, action: CreateTopic | AddPartitions | ConfigureTopic | DeleteTopic) -> None:
+        """What Kafka rejects ends nothing."""
+        if isinstance(action, CreateTopic) and action.record is not None:
+            noted = self.get("KafkaTopic", action.record.name)
+            if merge(noted, action.record.body) != noted:  # else the API server changes nothing
+                super().act(action.record)
+        dirs = action.dirs if isinstance(action, (CreateTopic, AddPartitions)) else ()
+        for broker, index, path in dirs:
+            self.kafkas.place(broker, ((action.topic, index, path),))
+        try:
+            match action:
+                case CreateTopic():
+                    self.kafkas.make_topic(action.topic, action.assignments, dict(action.configs))
+                case AddPartitions():
+                    self.kafkas.add_partitions(action.topic, action.first, action.assignments)
+                case ConfigureTopic():
+                    self.kafkas.configure_topic(action.topic, dict(action.values))
+                case DeleteTopic():
+                    self.kafkas.delete_topic(action.id)
+        except RuntimeError as error:
+            self.rejected[type(action).__name__, action.topic] = str(error)
 
     def _collect(self, kind: str, name: str) -> None:
         if kind == "Pod":

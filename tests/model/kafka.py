@@ -112,6 +112,9 @@ class Kafka:
     unclean: set[Key] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
     traffic: bool = True
+    ids: dict[str, str] = field(default_factory=dict)
+    refuses: str = ""  # what a policy of the brokers says to each change of a topic
+    _made: int = 0
 
     # -- what happens by itself ---------------------------------------------------------------------------------------
 
@@ -298,6 +301,9 @@ class Kafka:
     def create(self, topic: str, index: int, replicas: tuple[int, ...], disks: Callable[[int], str]) -> None:
         """A topic's partition, each replica on a named disk."""
         key = (topic, index)
+        if topic not in self.ids:
+            self._made += 1
+            self.ids[topic] = f"id-{topic}-{self._made}"[:22]
         self.partitions[key] = state = State(replicas, replicas, replicas[0])
         for broker in replicas:
             volume = self.running[broker].dirs[disks(broker)]
@@ -308,16 +314,61 @@ class Kafka:
     def make_topic(
         self, topic: str, assignments: tuple[tuple[int, ...], ...], configs: dict[str, str]
     ) -> None:
-        """A topic as CreateTopics makes it: each broker chooses the dir with the fewest logs."""
-        assert not any(name == topic for name, _ in self.partitions)
-        for index, replicas in enumerate(assignments):
-
-            def fewest(broker: int) -> str:
-                live = self.running[broker].live()
-                return min(live, key=lambda path: len(live[path].logs))
-
-            self.create(topic, index, replicas, fewest)
+        """A topic as CreateTopics makes it: each broker takes the chosen dir, else the one with the fewest logs."""
+        if any(name == topic for name, _ in self.partitions):
+            raise RuntimeError(f"{topic}: TopicAlreadyExistsError")
+        self.ids.pop(topic, None)  # of one that a test took away
+        if self.refuses:
+            raise RuntimeError(f"{topic}: PolicyViolationError ({self.refuses})")
+        self._add(topic, 0, assignments)
         self.settings["topic", topic] = configs
+
+    def _add(self, topic: str, first: int, assignments: tuple[tuple[int, ...], ...]) -> None:
+        for index, replicas in enumerate(assignments, first):
+            key = (topic, index)
+
+            def chosen(broker: int, key: Key = key) -> str:
+                process = self.running[broker]
+                live = process.live()
+                wanted = process.preferred.get(key)
+                return wanted if wanted in live else min(live, key=lambda path: len(live[path].logs))
+
+            self.create(topic, index, replicas, chosen)
+
+    def add_partitions(self, topic: str, first: int, assignments: tuple[tuple[int, ...], ...]) -> None:
+        """CreatePartitions."""
+        if sum(name == topic for name, _ in self.partitions) != first:
+            raise RuntimeError(f"{topic}: InvalidPartitionsError")
+        self._add(topic, first, assignments)
+
+    def configure_topic(self, topic: str, values: dict[str, str | None]) -> None:
+        """IncrementalAlterConfigs of a topic."""
+        if self.refuses:
+            raise RuntimeError(f"{topic}: PolicyViolationError ({self.refuses})")
+        self.configure("topic", topic, values)
+
+    def delete_topic(self, topic_id: str) -> None:
+        """DeleteTopics by id."""
+        topic = next((name for name, known in self.ids.items() if known == topic_id), None)
+        if topic is None:
+            return
+        del self.ids[topic]
+        for key in [key for key in self.partitions if key[0] == topic]:
+            del self.partitions[key]
+            for process in self.running.values():
+                process.preferred.pop(key, None)
+                for volume in process.live().values():
+                    if key in volume.logs:
+                        volume.give_up(key)
+        self.settings.pop(("topic", topic), None)
+
+    def managed(self, read: Mapping[str, tuple[str, ...]]) -> dict[str, dict[str, str]]:
+        """The requested settings that are set on topics themselves."""
+        return {
+            topic: {k: v for k, v in self.settings.get(("topic", topic), {}).items() if k in keys}
+            for topic, keys in read.items()
+            if topic in self.ids
+        }
 
     def place(self, broker: int, placements: tuple[tuple[str, int, str], ...]) -> None:
         process = self.running.get(broker)
@@ -408,6 +459,7 @@ class Kafka:
             },
             quorum=quorum,
             metadata_version=30,
+            topic_ids={topic: self.ids.get(topic, topic) for topic, _ in self.partitions},
             topics={topic: self._holds(topic) for topic, _ in self.partitions},
             settings={
                 **{("broker", str(i)): {} for i in registered},

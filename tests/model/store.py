@@ -32,7 +32,7 @@ class Store:
         meta = fresh.setdefault("metadata", {})
         meta.setdefault("uid", f"uid-{fresh['kind']}-{meta['name']}-{self._serial}")
         meta["resourceVersion"] = str(self._serial)
-        if fresh["kind"] in ("Secret", "KafkaUser", "KafkaBroker"):
+        if fresh["kind"] in ("Secret", "KafkaUser", "KafkaTopic", "KafkaBroker"):
             old = self.objects.get((fresh["kind"], meta["name"]))
             created = old["metadata"]["creationTimestamp"] if old else stamp(self.now)
             meta.setdefault("creationTimestamp", created)

@@ -90,6 +90,8 @@ class World(Nodes):
     offline: set[tuple[int, str]] = field(default_factory=set)  # (broker, disk) whose log dir Kafka gave up
     unknown: frozenset[str] = frozenset()
     writes: int = 0
+    rejected: dict[tuple[str, str], str] = field(default_factory=dict)  # by Kafka, in the last pass
+    namespace_ends: bool | None = False
     pod_refusal: str = ""  # what the API server says of a pod that it checks
     trials: dict[str, PodTrial] = field(default_factory=dict)
     joined: set[int] = field(default_factory=set)  # ran once: Kafka keeps them, fenced while away
@@ -146,6 +148,9 @@ class World(Nodes):
             budgets=pick["PodDisruptionBudget"],
             brokers=pick["KafkaBroker"],
             users=pick["KafkaUser"],
+            topics=tuple(t for t in pick["KafkaTopic"] if t["spec"].get("cluster") == "demo"),
+            rejected=self.rejected,
+            namespace_ends=self.namespace_ends,
             policies=pick["NetworkPolicy"],
             operator_namespace="spindle-system",
             rebalances=pick["KafkaRebalance"],
@@ -394,6 +399,10 @@ class World(Nodes):
     def reconcile(self, stop_after: int | None = None) -> ReconcilePlan:
         """One pass; dies after so many actions if told to."""
         made = plan(self.snapshot(), self.now)
+        self.rejected = {}
+        read = {
+            each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in self.all("KafkaTopic")
+        }
         for count, action in enumerate(batch(made.actions)):
             if stop_after is not None and count >= stop_after:
                 return made
@@ -411,10 +420,16 @@ class World(Nodes):
         for name, status in made.user_statuses.items():
             if ("KafkaUser", name) in self.objects and name not in patched:
                 self.get("KafkaUser", name)["status"] = copy.deepcopy(dict(status))
+        for name, status in made.topic_statuses.items():
+            if ("KafkaTopic", name) in self.objects and read.get(name) == self._version("KafkaTopic", name):
+                self.get("KafkaTopic", name)["status"] = copy.deepcopy(dict(status))
         for name, status in made.rebalance_statuses.items():
             if ("KafkaRebalance", name) in self.objects:
                 self.get("KafkaRebalance", name)["status"] = copy.deepcopy(dict(status))
         return made
+
+    def _version(self, kind: str, name: str) -> str:
+        return str(self.get(kind, name)["metadata"]["resourceVersion"])
 
     def settle(self, passes: int = 60) -> ReconcilePlan:
         """Reconcile and breathe until a pass does nothing."""
@@ -441,6 +456,7 @@ _PLURALS = {
     "PodDisruptionBudget": "poddisruptionbudgets",
     "KafkaBroker": "kafkabrokers",
     "KafkaUser": "kafkausers",
+    "KafkaTopic": "kafkatopics",
     "NetworkPolicy": "networkpolicies",
     "KafkaRebalance": "kafkarebalances",
 }

@@ -21,7 +21,7 @@ HASH_SEEDS = 4
 MOST_CPU = 600.0  # seconds of CPU time that a run may take
 PROGRESS = 30.0  # seconds between two lines of progress
 STORIES = 3  # failed runs of a batch whose story is printed
-KINDS = ("KafkaBroker", "KafkaCluster", "KafkaRebalance", "KafkaUser")
+KINDS = ("KafkaBroker", "KafkaCluster", "KafkaRebalance", "KafkaTopic", "KafkaUser")
 
 
 def hash_seed(seed: int) -> str:

@@ -21,6 +21,7 @@ def test_every_definition_is_there() -> None:
         "crd-kafkabrokers.yaml",
         "crd-kafkaclusters.yaml",
         "crd-kafkarebalances.yaml",
+        "crd-kafkatopics.yaml",
         "crd-kafkausers.yaml",
     }
 

@@ -65,5 +65,5 @@ def test_taking_it_down_there_leaves_nothing(
     assert done[1].startswith("kubectl delete -f examples/quickstart.yaml")
     assert (
         done[-1]
-        == "kubectl delete crd kafkaclusters.spindle.dev kafkabrokers.spindle.dev kafkarebalances.spindle.dev kafkausers.spindle.dev"
+        == "kubectl delete crd kafkaclusters.spindle.dev kafkabrokers.spindle.dev kafkarebalances.spindle.dev kafkausers.spindle.dev kafkatopics.spindle.dev"
     )

@@ -246,7 +246,7 @@ class FakeLink:
         FakeLink.made += 1
         self.clean = True
 
-    def look(self, *, ask_rights: bool, users: Any, agents: bool, memo: Any) -> Any:
+    def look(self, *, ask_rights: bool, users: Any, agents: bool, managed: Any, memo: Any) -> Any:
         FakeLink.asked.append(agents)
         return KafkaView(cluster_id="c", agents=FakeLink.agents if agents else None), ask_rights, self.clean
 
@@ -361,7 +361,7 @@ def test_users_without_end_keep_nobody_from_looking_after_disks(monkeypatch: pyt
     answers: dict[str, Any] = {
         "_quorum": (None, 0),
         "_describe_cluster": ("id", {}),
-        "_partitions": (),
+        "_partitions": ((), {}),
         "_features": {},
     }
     for question, answer in answers.items():

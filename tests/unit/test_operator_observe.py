@@ -94,7 +94,13 @@ class Gate(KafkaExecutor):
         self.asked: bool | None = None
 
     async def look(
-        self, access: Any, *, ask_rights: bool = False, asked: Sequence[str] = (), agents: bool = True
+        self,
+        access: Any,
+        *,
+        ask_rights: bool = False,
+        asked: Sequence[str] = (),
+        agents: bool = True,
+        managed: Any = None,
     ) -> Any:
         self.given, self.asked = access, ask_rights
         return KafkaView(), None

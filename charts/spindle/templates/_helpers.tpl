@@ -141,7 +141,7 @@ writes to status.observed of the brokers on their nodes.
 {{/* Rights of the operator in a managed namespace. */}}
 {{- define "spindle.rules" -}}
 - apiGroups: [spindle.dev]
-  resources: [kafkaclusters, kafkausers]
+  resources: [kafkaclusters, kafkatopics, kafkausers]
   verbs: [get, list, watch, patch]
 # own: to write fields that users may not write (checked by an admission policy).
 - apiGroups: [spindle.dev]
@@ -152,12 +152,16 @@ writes to status.observed of the brokers on their nodes.
   resources: [kafkarebalances]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [spindle.dev]
-  resources: [kafkaclusters/status, kafkabrokers/status, kafkarebalances/status, kafkausers/status]
+  resources: [kafkaclusters/status, kafkabrokers/status, kafkarebalances/status, kafkatopics/status, kafkausers/status]
   verbs: [patch]
 # Needed to create objects owned by a KafkaCluster or a KafkaUser, if the API server runs OwnerReferencesPermissionEnforcement.
 - apiGroups: [spindle.dev]
   resources: [kafkaclusters/finalizers, kafkausers/finalizers]
   verbs: [update]
+# The namespace itself: while it is being deleted, no topic is deleted with its KafkaTopic.
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get]
 - apiGroups: [""]
   resources: [pods, persistentvolumeclaims, configmaps]
   verbs: [get, list, watch, create, patch, delete]

@@ -17,7 +17,7 @@ from spindle_cli.support.redact import Scrubber, bare
 
 _ABOUT: Final = """A support bundle of Spindle: KafkaCluster {cluster} in namespace {namespace}, {at}.
 
-resources/   KafkaCluster, KafkaBrokers, KafkaRebalances, KafkaUsers, pods, claims, volumes, nodes, ConfigMaps, … as YAML
+resources/   KafkaCluster, KafkaBrokers, KafkaRebalances, KafkaTopics, KafkaUsers, pods, claims, volumes, nodes, ConfigMaps, … as YAML
 secrets.json names, types and keys of Secrets; no values
 events.json  Kubernetes events
 kafka.json   Kafka's state as the operator last saw it: quorum, racks, disks, waiting, moves
@@ -88,7 +88,7 @@ class Bundle:
         """Objects by kind."""
         here, core = self.kube.namespace, self._core
         ours = {"label_selector": f"{names.LABEL_CLUSTER}={self.cluster}"}
-        for plural in ("kafkaclusters", "kafkabrokers", "kafkarebalances", "kafkausers"):
+        for plural in ("kafkaclusters", "kafkabrokers", "kafkarebalances", "kafkatopics", "kafkausers"):
             yield plural, self._spindles(plural)
         yield "pods", self._list("pods", core.list_namespaced_pod, here, **ours)
         yield "configmaps", self._list("configmaps", core.list_namespaced_config_map, here, **ours)
@@ -195,10 +195,10 @@ class Bundle:
 
 
 def kafka_view(found: Mapping[str, Sequence[Json]]) -> Json:
-    """Kafka's state as the operator recorded it: the status of the cluster, of its brokers and users, and the journal of moves."""
+    """Kafka's state as the operator recorded it: the status of the cluster, of its brokers, topics and users, and the journal of moves."""
     view: Json = {
         kind: {each["metadata"]["name"]: each.get("status") for each in found.get(kind, ())}
-        for kind in ("kafkaclusters", "kafkabrokers", "kafkausers")
+        for kind in ("kafkaclusters", "kafkabrokers", "kafkatopics", "kafkausers")
     }
     journals = [each for each in found.get("configmaps", ()) if "journal" in (each.get("data") or {})]
     view["moves"] = {each["metadata"]["name"]: _parsed(each["data"]["journal"]) for each in journals}

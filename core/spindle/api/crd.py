@@ -13,6 +13,7 @@ from spindle.api.cluster import KafkaCluster
 from spindle.api.common import HINT, INT_OR_STRING, RULES, ApiModel, rule
 from spindle.api.names import GROUP, VERSION
 from spindle.api.rebalance import KafkaRebalance
+from spindle.api.topic import KafkaTopic
 from spindle.api.user import KafkaUser
 
 Schema = dict[str, Any]
@@ -153,6 +154,31 @@ KINDS: Final = (
             ),
             Column("Secret", ".status.secret", description="Secret with its credentials."),
             _AGE,
+        ),
+    ),
+    CustomResource(
+        KafkaTopic,
+        "kafkatopics",
+        "skt",
+        (
+            Column("Cluster", ".spec.cluster", description="KafkaCluster of the topic."),
+            Column("Topic", ".status.topicName", description="Name of the topic in Kafka."),
+            Column("Partitions", ".status.partitions", "integer", "Number of partitions."),
+            Column("Replicas", ".status.replicas", "integer", "Replication factor."),
+            Column(
+                "Ready",
+                '.status.conditions[?(@.type=="Ready")].status',
+                description="Whether the topic is as its spec says.",
+            ),
+            Column("Bytes", ".status.bytes", "integer", "Bytes of all replicas together.", wide=True),
+            Column("Policy", ".spec.deletionPolicy", description="What its deletion does.", wide=True),
+            _AGE,
+            Column(
+                "Message",
+                '.status.conditions[?(@.type=="Ready")].message',
+                description="What Spindle does, or waits for.",
+                wide=True,
+            ),
         ),
     ),
 )

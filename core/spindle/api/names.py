@@ -13,6 +13,7 @@ FIELD_MANAGER_REBALANCE: Final = "spindle-rebalance"
 FINALIZER: Final = f"{GROUP}/identity"
 FINALIZER_JOURNAL: Final = f"{GROUP}/journal"
 FINALIZER_USER: Final = f"{GROUP}/user"
+FINALIZER_TOPIC: Final = f"{GROUP}/topic"
 
 # Labels on everything that belongs to a KafkaCluster.
 LABEL_CLUSTER: Final = f"{GROUP}/cluster"
@@ -74,6 +75,8 @@ ANN_TURNED: Final = f"{GROUP}/turned"
 ANN_RESTORED: Final = f"{GROUP}/restored-secrets"
 # On the Secret of a KafkaUser: a hash of the password that Kafka has.
 ANN_PASSWORD: Final = f"{GROUP}/password"
+# On a KafkaTopic: a hash of the replicas with which Spindle is about to create its topic.
+ANN_CREATING: Final = f"{GROUP}/creating"
 # On the Lease of an agent: a signing request (PEM) for the private key that never leaves the agent.
 ANN_REQUEST: Final = f"{GROUP}/signing-request"
 ANN_PARTS: Final = (

@@ -422,13 +422,59 @@ class CreateTopic(Action):
     Attributes:
         assignments: by partition, the brokers of its replicas, the preferred leader first.
         configs: what is set on the topic itself.
+        dirs: (broker, partition, path) of the log dirs in which brokers create their replicas; they choose for those that are not named.
+        record: a change of the KafkaTopic that is written first; if that fails, no topic is created. None for a topic without a KafkaTopic.
     """
 
-    doing: ClassVar[str] = "creating the topic for samples"
+    doing: ClassVar[str] = "creating a topic"
 
     topic: str
     assignments: tuple[tuple[int, ...], ...]
     configs: Mapping[str, str]
+    dirs: tuple[tuple[int, int, str], ...] = ()
+    record: Patch | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddPartitions(Action):
+    """Add partitions to a topic. Kafka rejects the request if the topic has another number of them by now.
+
+    Attributes:
+        first: the number that it has, and the index of the first new one.
+        assignments, dirs: of the new ones, as in `CreateTopic`.
+    """
+
+    doing: ClassVar[str] = "adding partitions to a topic"
+
+    topic: str
+    first: int
+    assignments: tuple[tuple[int, ...], ...]
+    dirs: tuple[tuple[int, int, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigureTopic(Action):
+    """Set (or, with None, delete) settings of a topic from its KafkaTopic. A rejection by Kafka does not end the pass."""
+
+    doing: ClassVar[str] = "setting a topic's settings; the message has Kafka's error"
+
+    topic: str
+    values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteTopic(Action):
+    """Delete a topic by its id: another topic of the same name is not deleted.
+
+    Attributes:
+        topic: its name, for messages.
+        id: Kafka's, in its text form.
+    """
+
+    doing: ClassVar[str] = "deleting a topic"
+
+    topic: str
+    id: str
 
 
 @dataclass(frozen=True, kw_only=True)

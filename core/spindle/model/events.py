@@ -60,6 +60,7 @@ class ReconcilePlan:
         status: the KafkaCluster's new status, without ``takingDown``.
         broker_statuses: KafkaBroker name → status.
         user_statuses: KafkaUser name → status.
+        topic_statuses: KafkaTopic name → status.
         rebalance_statuses: KafkaRebalance name → status, of those that are not finished.
         finished: the KafkaCluster is being deleted and nothing is left to do.
         settled: nothing was done and nothing is held back.
@@ -69,6 +70,7 @@ class ReconcilePlan:
     status: Mapping[str, Any] = field(default_factory=dict)
     broker_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     user_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    topic_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rebalance_statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     finished: bool = False

@@ -78,6 +78,9 @@ TABLE: Final[Mapping[type[Action], Freshness]] = {
     actions.RemoveVoter: _guarded(2, 13),
     actions.Tune: _ROUTINE,
     actions.CreateTopic: _ROUTINE,
+    actions.AddPartitions: _ROUTINE,  # Kafka checks the number of those that there are
+    actions.ConfigureTopic: _guarded(10),
+    actions.DeleteTopic: _guarded(11),
     actions.TrimPartitions: _guarded(11),
 }
 

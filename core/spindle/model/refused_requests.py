@@ -8,6 +8,7 @@ from spindle.model.actions import (
     Apply,
     CertifyAgents,
     Create,
+    CreateTopic,
     Delete,
     Evict,
     IssueCa,
@@ -52,10 +53,10 @@ def target_of(action: Action) -> Target | None:
             about = "Pod", action.pod
         case IssueCertificate() | KeepPassword():
             about = "Secret", str(action.metadata["name"])
-        case IssueCa() | TurnCa():
+        case IssueCa() | TurnCa() | SetPassword():
             about = "Secret", action.secret
-        case SetPassword():
-            about = "Secret", action.secret
+        case CreateTopic() if action.record is not None:
+            about = action.record.kind, action.record.name
         case MarkDown():
             about = CLUSTER, ""
         case CertifyAgents():

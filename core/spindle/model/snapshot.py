@@ -93,6 +93,9 @@ class ClusterSnapshot:
         claims: PersistentVolumeClaims that carry this cluster's label or are named after it.
         starts: broker id → progress of a start that is not finished; a broker that did not answer is missing.
         users: its KafkaUsers.
+        topics: its KafkaTopics.
+        rejected: requests of this operator's previous pass that Kafka rejected: class of the action and topic → Kafka's error.
+        namespace_ends: whether the namespace is being deleted; None if that was not asked or could not be read.
         unknown: resource kinds (``"pods"``, ``"nodes"``, …) that could not be read; their lists are empty and
             prove nothing (unknown is not absent, docs/safety.md).
         rebalances: this cluster's KafkaRebalances; of finished ones the moves may be left out.
@@ -130,6 +133,9 @@ class ClusterSnapshot:
     budgets: tuple[SnapshotObject, ...] = ()
     brokers: tuple[SnapshotObject, ...] = ()
     users: tuple[SnapshotObject, ...] = ()
+    topics: tuple[SnapshotObject, ...] = ()
+    rejected: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    namespace_ends: bool | None = None
     policies: tuple[SnapshotObject, ...] = ()
     operator_namespace: str = ""
     rebalances: tuple[SnapshotObject, ...] = ()

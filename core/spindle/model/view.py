@@ -93,6 +93,14 @@ class PartitionIndex:
         return frozenset(p.topic for p in self._all)
 
     @cached_property
+    def by_topic(self) -> Mapping[str, list[Partition]]:
+        """Partitions by topic, in their order."""
+        found: dict[str, list[Partition]] = defaultdict(list)
+        for partition in self._all:
+            found[partition.topic].append(partition)
+        return dict(found)
+
+    @cached_property
     def assigned(self) -> Mapping[int, list[Partition]]:
         """Partitions by broker, including replicas that are being added."""
         return _by_broker(self._all, lambda p: p.replicas)
@@ -231,6 +239,8 @@ class KafkaView:
         standing: broker id → its values of the settings that a running broker accepts, and where each is set; a broker that could not be queried
             is missing.
         users: name → ACLs, credentials and quotas of each of the requested users only; None if unknown or not requested.
+        topic_ids: topic → Kafka's id of it; None if unknown.
+        managed: topic → those of the requested settings that are set on the topic itself, of the requested topics that exist; None if unknown.
         agents: principal → each agent's ACLs, of those that agents get; None if unknown.
     """
 
@@ -246,6 +256,8 @@ class KafkaView:
     topics: Mapping[str, Mapping[str, str]] | None = None
     standing: Mapping[int, Mapping[str, ConfigValues]] = field(default_factory=dict)
     users: Mapping[str, UserView] | None = None
+    topic_ids: Mapping[str, str] | None = None
+    managed: Mapping[str, Mapping[str, str]] | None = None
     agents: Mapping[str, frozenset[Right]] | None = None
 
     @cached_property

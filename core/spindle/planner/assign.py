@@ -77,6 +77,19 @@ def assign(
     return rows
 
 
+def even_out(rows: list[list[int]], brokers: Mapping[int, str | None], replication_factor: int) -> None:
+    """Make rows that were chosen otherwise as even as those of `assign`, in place: the racks within each row, then the brokers over all rows.
+
+    Args:
+        rows: at least one; each with ``replication_factor`` different brokers of ``brokers``.
+        brokers, replication_factor: as for `assign`.
+
+    Raises:
+        PlacementError: racks on some brokers only.
+    """
+    _level(rows, _rule(rack_of(brokers), replication_factor))
+
+
 @dataclass(frozen=True)
 class _Rule:
     """Constraints of a row: broker → rack, rack → brokers, and the minimum and maximum number of its replicas per rack."""

@@ -16,6 +16,7 @@ from spindle.reasons import (
     restarts,
     security,
     thresholds,
+    topics,
 )
 from spindle.reasons.disk_states import DISK_STATES
 from spindle.reasons.disk_states import PAGE as DISK_STATES_PAGE
@@ -37,6 +38,7 @@ SECTIONS: tuple[Section, ...] = (
     *restarts.SECTIONS,
     *controllers.SECTIONS,
     *security.SECTIONS,
+    *topics.SECTIONS,
     *rebalance.SECTIONS,
     *actions.SECTIONS,
 )

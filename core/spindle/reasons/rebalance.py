@@ -24,7 +24,7 @@ SECTIONS = (
             Reason(
                 "WaitingForBrokers",
                 "fewer brokers or racks are available than the topic is to have replicas",
-                "nothing: it is created when they run",
+                "nothing: it is created when they run; lower `spec.replicas` of a KafkaTopic if the cluster has no more brokers",
                 "none",
             ),
         ),

@@ -68,7 +68,10 @@ SECTIONS = (
         "Users and rights",
         "[Users](../users.md) describes credentials, ACLs and quotas of clients.",
         (
-            Reason("SpecApplied", "the KafkaUser has its Secret, its rights and its quotas"),
+            Reason(
+                "SpecApplied",
+                "the KafkaUser has its Secret, its rights and its quotas; the topic of the KafkaTopic is as its spec says",
+            ),
             Reason(
                 "SecretPending",
                 "the Secret of the KafkaUser is not written yet",

@@ -17,11 +17,14 @@ from spindle.model.waiting import Waiting, counted
 from spindle.moves.journal_record import reconcile_cleanup
 from spindle.proposals.rebalance_job import withdraw_job
 from spindle.security.agent_access import withdraw_agents
+from spindle.topics.reconciler import release_topics
 from spindle.users.reconciler import release_users
 
 
 def reconcile_deletion(state: ClusterState, builder: PlanBuilder) -> bool:
     """Stop the cluster and delete what it leaves behind. True when nothing is left to do."""
+    # First of all: a KafkaTopic that is deleted along with its cluster must not wait for the brokers, which stop now.
+    released = release_topics(state, builder)
     # A tuple, so that `all` does not short-circuit: both are withdrawn in this pass.
     if not all((withdraw_job(state, builder), _withdraw_proposals(state, builder))):
         return False
@@ -44,7 +47,7 @@ def reconcile_deletion(state: ClusterState, builder: PlanBuilder) -> bool:
         for broker in state.brokers.values():
             _release(builder, broker)
         return False
-    if not withdraw_agents(state, builder) or not release_users(state, builder):
+    if not withdraw_agents(state, builder) or not release_users(state, builder) or not released:
         return False
     if state.spec.delete_claims:
         return not _delete_data(state, builder)

@@ -83,6 +83,7 @@ from spindle.storage.readoption import reconcile_readoption
 from spindle.storage.remove_disks import reconcile_removed_disks
 from spindle.storage.volume_expansion import reconcile_volume_sizes
 from spindle.thresholds.reconciler import ThresholdResult, reconcile_thresholds
+from spindle.topics.reconciler import reconcile_topics
 from spindle.users.former_users import reconcile_former_users
 from spindle.users.reconciler import reconcile_users
 
@@ -244,6 +245,9 @@ USER_PHASES: Final = (
     Phase(reconcile_users, provides="users"),
     Phase(reconcile_former_users, provides="former_users"),
 )
+
+# After those, so that no KafkaTopic holds up anything else.
+TOPIC_PHASES: Final = (Phase(reconcile_topics, provides="topics"),)
 
 # Also while the cluster is paused, or while not everything could be read.
 REPORT_PHASES: Final = (

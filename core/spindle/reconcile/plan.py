@@ -22,10 +22,11 @@ from spindle.reconcile.broker_status import broker_statuses
 from spindle.reconcile.deletion import reconcile_deletion
 from spindle.reconcile.healing import observe_only
 from spindle.reconcile.phase import PassResults
-from spindle.reconcile.phases import PHASES, REPORT_PHASES, USER_PHASES
+from spindle.reconcile.phases import PHASES, REPORT_PHASES, TOPIC_PHASES, USER_PHASES
 from spindle.reconcile.problems import report_racks
 from spindle.reconcile.status import cluster_status
 from spindle.security.name_conflicts import leave_alone
+from spindle.topics.reconciler import unsettled_topics
 from spindle.users.reconciler import unsettled
 
 __all__ = ["Event", "ReconcilePlan", "plan"]
@@ -59,8 +60,11 @@ def plan(snapshot: ClusterSnapshot, now: float) -> ReconcilePlan:
         finished = reconcile_deletion(state, builder)
     elif not state.spec.paused:
         results.run(PHASES)
-        if results.complete and "kafkausers" not in snapshot.unknown:
+        whole = results.complete
+        if whole and "kafkausers" not in snapshot.unknown:
             results.run(USER_PHASES)
+        if whole:
+            results.run(TOPIC_PHASES)
     if not finished:
         results.run(REPORT_PHASES)
     inventory = results.get("inventory") or observe_only(state, builder)
@@ -81,6 +85,7 @@ def _result(
     """The plan from everything that the pass collected."""
     statuses = broker_statuses(state, inventory.states, inventory.usages, broker_risks(inventory))
     users: dict[str, dict[str, Any]] = results.get("users") or {}
+    topics: dict[str, dict[str, Any]] = results.get("topics") or {}
     proposed: ProposalResult = results.get("proposed") or ProposalResult()
     if (later := more_to_come(state.name, builder.actions)) is not None:
         builder.wait(later)
@@ -93,7 +98,11 @@ def _result(
         events=summed_up((*_untold(builder), *_events(state, builder))),
         finished=finished,
         user_statuses=users,
-        settled=not builder.actions and not builder.waits and not unsettled(users),
+        topic_statuses=topics,
+        settled=not builder.actions
+        and not builder.waits
+        and not unsettled(users)
+        and not unsettled_topics(topics),
     )
 
 

@@ -28,6 +28,7 @@ _ACTIONS: Final = {
     "TurnCa": "changing",
     "CertifyAgents": "writing",
     "SetPassword": "annotating",
+    "CreateTopic": "annotating",
     "MarkDown": "writing status.takingDown of",
     WRITE_STATUS: "writing the status of",
 }
@@ -46,6 +47,7 @@ def report_refused(state: ClusterState, builder: PlanBuilder) -> None:
         for kind, found in (
             ("KafkaBroker", snap.brokers),
             ("KafkaUser", snap.users),
+            ("KafkaTopic", snap.topics),
             ("KafkaRebalance", snap.rebalances),
         )
         for each in found
