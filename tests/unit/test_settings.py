@@ -14,7 +14,7 @@ from spindle.config.setting_values import wrong_value
 from spindle.config.settings import known, known_of_topics
 from spindle.config.settings_check import problems
 from spindle.config.spec_settings import refused_settings
-from spindle.model.free_settings import LIMITS, SUITES
+from spindle.model.free_settings import LIMITS, SUITES, wanted_instead
 from spindle.model.versions import SUPPORTED
 from spindle_cli.main import app
 from tests.model.world import quickstart
@@ -151,6 +151,10 @@ def test_a_value_that_a_provider_looks_up_is_not_judged() -> None:
     assert said(looked_up)
     assert not said({"config.providers": "env", **looked_up})
     assert not said({"config.providers": "env", "group.share.max.size": "${env:N}"})
+
+
+def test_a_value_of_another_tool_that_is_no_number_is_refused_and_ends_nothing() -> None:
+    assert wanted_instead("controller.quorum.fetch.timeout.ms", "${env:X}") == "a number from 500 to 60000"
 
 
 def test_a_setting_of_another_release_is_called_that() -> None:

@@ -40,7 +40,14 @@ def _list_of(allowed: tuple[str, ...], common: str) -> Callable[[str], str | Non
 
 
 def _between(least: int, most: int) -> Callable[[str], str | None]:
-    return lambda value: None if least <= int(value) <= most else f"a number from {least} to {most}"
+    def wrong(value: str) -> str | None:
+        try:
+            number = int(value)
+        except ValueError:  # of another tool's configuration, for example a reference to a config provider
+            number = least - 1
+        return None if least <= number <= most else f"a number from {least} to {most}"
+
+    return wrong
 
 
 # Shorter, and a pause of the JVM is enough for an election; longer, and the cluster is without a controller for that time after one fails.
@@ -65,6 +72,6 @@ def wanted_instead(key: str, value: str) -> str | None:
 
     Args:
         key: the setting.
-        value: one that Kafka accepts.
+        value: of it.
     """
     return LIMITS[key](value.strip()) if key in LIMITS else None
