@@ -401,6 +401,27 @@ class TestDrain:
         world.swap(0, "disk1")
         whole(world)
 
+    @pytest.mark.parametrize("wiped", [True, False])
+    def test_a_drained_disk_that_was_wiped_or_exchanged_for_a_used_one_is_reported(self, wiped: bool) -> None:
+        """It is not used again as it is, and without an entry nobody would know why."""
+        world = cluster(3)
+        wishes = world.get("KafkaBroker", "demo-broker-0")["spec"]
+        wishes.setdefault("maintenance", {})["disks"] = [{"name": "disk1", "desiredState": "Drained"}]
+        until(world, lambda: state_of(world, 0, "disk1") == "Drained")
+        if not wiped:
+            world.swap(0, "disk1")
+        disk = world.disk(0, "disk1")
+        disk.id, disk.logs = (None, {}) if wiped else ("AAAAAAAAAAAAAAAAAAAAAA", {})
+        for _ in range(5):
+            world.reconcile()
+            world.breathe()
+        assert reasons(world) == set()
+        world.get("KafkaBroker", "demo-broker-0")["spec"].setdefault("maintenance", {})["disks"] = []
+        expected = "RetiredDiskReinserted" if wiped else "UnexpectedDisk"
+        until(world, lambda: reasons(world) == {expected})
+        world.swap(0, "disk1")
+        whole(world)
+
 
 def _fenced(made: ReconcilePlan) -> bool:
     return any(isinstance(a, Delete) and a.grace_seconds == 1 for a in made.actions)

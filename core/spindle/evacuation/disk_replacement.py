@@ -110,17 +110,23 @@ def reconcile_replacements(
             _put_into_use(inventory, records, slot)
         elif now in (DiskState.DRAINING, DiskState.DRAINED) and not inventory.to_be_emptied(slot):
             _use_again(inventory, slot, records)
-            retired = slot.disk["directoryId"] in _retired(inventory, slot)
-            if (
-                now is DiskState.DRAINED
-                and slot.mode == disk_facts.ABSENT
-                and (slot.health.surely_bad or retired)
-            ):
-                _report_slot(inventory, builder, slot)  # it failed while it was out of use
+            if now is DiskState.DRAINED and slot.mode == disk_facts.ABSENT and _stays_out(inventory, slot):
+                _report_slot(inventory, builder, slot)
         elif now in (DiskState.FAILED, DiskState.EVACUATING):
             _use_again(inventory, slot, records, inventory.state.now)
             _replace_in_place(inventory, builder, records, wanted, slot)
     _note_on_claims(inventory, builder)
+
+
+def _stays_out(inventory: DiskInventory, slot: BrokerDisk) -> bool:
+    """Whether a drained disk is not used again although nobody wants it drained any more: it failed, was wiped, or another one is in its place."""
+    place = place_of(inventory, slot)
+    return (
+        slot.health.surely_bad
+        or slot.disk["directoryId"] in _retired(inventory, slot)
+        or place is Place.FOREIGN
+        or (place is Place.OLD and slot.health.blank)
+    )
 
 
 def _retired(inventory: DiskInventory, slot: BrokerDisk) -> list[str]:
