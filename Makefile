@@ -38,11 +38,13 @@ soak: setup ## LIVES=1000 simulated runs on all cores; prints runs per second an
 mutants: setup ## disable each safety check in turn and show which tests fail (LIVES=200 simulated runs if no other test fails; NAME=…: only these; WORLD=1)
 	@$(PYTHON_IN_VENV) -m tests.mutants --lives $(or $(LIVES),200) $(if $(WORLD),--world) $(NAME)
 
-bench: setup ## benchmarks: passes, observations of large clusters, planner, moves, forecast, agent, scrub, slow disks, rebalance job, the map, the commands (HISTORY=x.parquet: run the job on that history)
+bench: setup ## benchmarks: passes, observations of large clusters (with a real quorum), planner, moves, forecast, agent, scrub, slow disks, rebalance job, the map, the commands (HISTORY=x.parquet: run the job on that history)
 	@$(PYTHON_IN_VENV) -m bench.passes
 	@$(PYTHON_IN_VENV) -m bench.fleet.passes
 	@$(PYTHON_IN_VENV) -m bench.fleet.look
 	@$(PYTHON_IN_VENV) -m bench.fleet.look --growing
+	@$(PYTHON_IN_VENV) -m bench.fleet.pages
+	@$(PYTHON_IN_VENV) -m bench.fleet.quorum
 	@$(PYTHON_IN_VENV) -m bench.planner
 	@$(PYTHON_IN_VENV) -m bench.moves
 	@$(PYTHON_IN_VENV) -m bench.forecast

@@ -1,6 +1,6 @@
 """A process that stands in for all brokers of a large Kafka: each has an address of its own on loopback, and answers over TLS.
 
-It holds no records and forgets every change. What it answers is encoded once per question, so that it takes little of the machine's time from
+It holds no records. A replica that is told to be in another dir is there at once; every other change is forgotten. What it answers is encoded once per question, so that it takes little of the machine's time from
 the process that is measured; log dirs are encoded again where ``--growing`` says that replicas grew.
 
 .venv/bin/python -m bench.fleet.brokers --brokers 1000 --folder DIR     (DIR holds tls.crt and tls.key; prints one line when it serves)
@@ -12,11 +12,13 @@ import contextlib
 import ssl
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from kafka.protocol.admin import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
     DescribeAclsResponse,
     DescribeClientQuotasResponse,
     DescribeClusterResponse,
@@ -36,6 +38,7 @@ _ENDS = (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError, s
 _KINDS: dict[int, Any] = {
     kind.API_KEY: kind
     for kind in (
+        AlterReplicaLogDirsResponse,
         ApiVersionsResponse,
         DescribeAclsResponse,
         DescribeClientQuotasResponse,
@@ -50,15 +53,41 @@ _KINDS: dict[int, Any] = {
 }
 _PAGE = 2000  # partitions, as Kafka's max.request.partition.size.limit
 _BROKER_RESOURCE = 4
+_OFFLINE = 56  # KAFKA_STORAGE_ERROR
+_UNKNOWN_DIR = 57  # LOG_DIR_NOT_FOUND
+
+# Of what there is none.
+_NOTHING: dict[int, dict[str, list[Any]]] = {
+    ListPartitionReassignmentsResponse.API_KEY: {"topics": []},
+    DescribeClientQuotasResponse.API_KEY: {"entries": []},
+    DescribeAclsResponse.API_KEY: {"resources": []},
+}
+
+Held = list[dict[int, list[int]]]  # by disk: topic → partitions
 
 
 class Brokers:
-    """All of them, behind one port."""
+    """All of them, behind one port.
+
+    Attributes:
+        offline: (broker, disk) that have died.
+    """
 
     def __init__(self, shape: Shape, port: int, *, growing: bool) -> None:
         self._shape, self._port, self._growing = shape, port, growing
+        self.offline: set[tuple[int, int]] = set()
         self._known: dict[tuple[int, bytes], bytes] = {}
+        self._moved: dict[int, Held] = {}
         self._grown = 0
+
+    def held(self, broker: int) -> Held:
+        """Where a broker's replicas are."""
+        return self._moved.get(broker) or self._shape.held(broker)
+
+    def forget(self, broker: int) -> None:
+        """What a broker says of itself has changed."""
+        for asked in [each for each in self._known if each[0] == broker]:
+            del self._known[asked]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection until it ends; the address that was connected to names the broker."""
@@ -76,7 +105,8 @@ class Brokers:
         """The framed response; its correlation id is not set."""
         api, version = struct.unpack(">hh", frame[:4])
         asked = (broker, frame[:4] + frame[8:])
-        if asked not in self._known or (self._growing and api == DescribeLogDirsResponse.API_KEY):
+        growing = self._growing and api == DescribeLogDirsResponse.API_KEY
+        if asked not in self._known or growing or api == AlterReplicaLogDirsResponse.API_KEY:
             kind = _KINDS[api]
             made = kind(**self._fields(broker, api, version, frame), version=min(version, kind.max_version))
             made.with_header(0)
@@ -99,19 +129,42 @@ class Brokers:
                 return {"topics": [_quorum(shape)], "nodes": []}
             case DescribeTopicPartitionsResponse.API_KEY:
                 request = DescribeTopicPartitionsRequest.decode(frame, version=version, header=True)
-                return self._page(request.cursor)
+                return self.page(request.cursor)
             case DescribeConfigsResponse.API_KEY:
                 request = DescribeConfigsRequest.decode(frame, version=version, header=True)
                 return {"results": [_config(resource) for resource in request.resources]}
             case DescribeLogDirsResponse.API_KEY:
                 self._grown += self._growing
-                return {"results": list(_log_dirs(shape, broker, self._grown))}
-            case ListPartitionReassignmentsResponse.API_KEY:
-                return {"topics": []}
-            case DescribeClientQuotasResponse.API_KEY:
-                return {"entries": []}
+                dead = {disk for node, disk in self.offline if node == broker}
+                return {"results": list(_log_dirs(shape, self.held(broker), dead, self._grown))}
+            case AlterReplicaLogDirsResponse.API_KEY:
+                request = AlterReplicaLogDirsRequest.decode(frame, version=version, header=True)
+                return {
+                    "results": [
+                        self._move(broker, each.path, topic) for each in request.dirs for topic in each.topics
+                    ]
+                }
             case _:
-                return {"resources": []}
+                return dict(_NOTHING[api])
+
+    def _move(self, broker: int, path: str, topic: Any) -> Any:
+        """Put replicas of a topic into a dir."""
+        of = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+        number = self._shape.topic_of(topic.name)
+        disk = next((disk for disk in range(DISKS) if _path(disk) == path), None)
+        error = _UNKNOWN_DIR if disk is None else _OFFLINE if any(b == broker for b, _ in self.offline) else 0
+        if disk is not None and not error:
+            moved = set(topic.partitions)
+            held = [{name: list(there) for name, there in each.items()} for each in self.held(broker)]
+            here = moved & {i for each in held for i in each.get(number, ())}
+            for each in held:
+                each[number] = [i for i in each.get(number, ()) if i not in here]
+            held[disk][number] += sorted(here)
+            self._moved[broker] = [{name: there for name, there in each.items() if there} for each in held]
+            self.forget(broker)
+        one = of.AlterReplicaLogDirPartitionResult
+        partitions = [one(partition_index=i, error_code=error) for i in topic.partitions]
+        return of(topic_name=topic.name, partitions=partitions)
 
     def _cluster(self) -> dict[str, Any]:
         one = DescribeClusterResponse.DescribeClusterBroker
@@ -120,7 +173,8 @@ class Brokers:
         ]
         return {"cluster_id": "c", "brokers": brokers, "controller_id": 0, "endpoint_type": 1}
 
-    def _page(self, cursor: Any) -> dict[str, Any]:
+    def page(self, cursor: Any) -> dict[str, Any]:
+        """The fields of one page of partitions; ``cursor`` is the one that the page before ended with."""
         topic, first = (
             (0, 0) if cursor is None else (self._shape.topic_of(cursor.topic_name), cursor.partition_index)
         )
@@ -187,24 +241,31 @@ def _config(resource: Any) -> Any:
     )
 
 
-def _log_dirs(shape: Shape, broker: int, grown: int) -> Iterator[Any]:
+def _path(disk: int) -> str:
+    return f"/var/lib/kafka/disk{disk}/log"
+
+
+def _log_dirs(shape: Shape, there: Held, dead: Collection[int], grown: int) -> Iterator[Any]:
     of = DescribeLogDirsResponse.DescribeLogDirsResult
     topic = of.DescribeLogDirsTopic
     one = topic.DescribeLogDirsPartition
-    for disk, held in enumerate(shape.held(broker)):
+    for disk, held in enumerate(there):
+        if disk in dead:
+            yield of(error_code=_OFFLINE, log_dir=_path(disk), topics=[], total_bytes=-1, usable_bytes=-1)
+            continue
         topics = [
             topic(
                 name=shape.name(number),
                 partitions=[
                     one(partition_index=i, partition_size=10**9 + grown, offset_lag=0, is_future_key=False)
-                    for i in there
+                    for i in partitions
                 ],
             )
-            for number, there in held.items()
+            for number, partitions in held.items()
         ]
         yield of(
             error_code=0,
-            log_dir=f"/var/lib/kafka/disk{disk}/log",
+            log_dir=_path(disk),
             topics=topics,
             total_bytes=10**13,
             usable_bytes=10**12 - grown,

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from kafka.protocol.admin import (
@@ -48,6 +49,7 @@ from spindle_operator.answers import (
 )
 from spindle_operator.connection import Budget, Connection, TooMuchError
 from spindle_operator.log_dir_layout import read_with_layout
+from spindle_operator.partition_pages import PageLayout, read_page
 from spindle_operator.raw_answers import AnswerMemo, RawAnswer, undecoded
 from spindle_operator.users import agents as look_at_agents
 from spindle_operator.users import look as look_at_users
@@ -76,6 +78,16 @@ _Told = tuple[Mapping[str, str], Mapping[str, ConfigValues]]
 _LogDirs = undecoded(DescribeLogDirsRequest)
 _Configs = undecoded(DescribeConfigsRequest)
 _Partitions = undecoded(DescribeTopicPartitionsRequest)
+
+
+@dataclass(frozen=True)
+class _OfTopic:
+    """A topic on one page; ``replicas`` as in `_Page`."""
+
+    name: str
+    id: str
+    partitions: tuple[Partition, ...]
+    replicas: int
 
 
 @dataclass(frozen=True)
@@ -358,19 +370,24 @@ class _Topic:
     own: Mapping[str, str]
 
 
-# What `AnswerMemo.read` calls: a value, and nothing that would help to read the next response.
+# What `AnswerMemo.read` calls: a value, and what helps to read the next response, if anything does.
 
 
-def _read_page(answer: RawAnswer, _: None) -> tuple[_Page, None]:
-    page = answer.decode()
-    found: list[Partition] = []
-    for topic in page.topics:
-        expect(topic.error_code, topic.name)
-        found.extend(read_partition(topic.name, partition, {}) for partition in topic.partitions)
+def _read_page(
+    answer: RawAnswer, before: PageLayout[_OfTopic] | None
+) -> tuple[_Page, PageLayout[_OfTopic] | None]:
+    topics, cursor, layout = read_page(answer, before, _read_topic)
+    partitions = tuple(chain.from_iterable(topic.partitions for topic in topics))
+    after = cursor and (cursor.topic_name, cursor.partition_index)
+    ids = {topic.name: topic.id for topic in topics}
+    return _Page(partitions, sum(topic.replicas for topic in topics), after, ids), layout
+
+
+def _read_topic(topic: Any) -> _OfTopic:
+    expect(topic.error_code, topic.name)
+    found = tuple(read_partition(topic.name, partition, {}) for partition in topic.partitions)
     replicas = sum(len(p.replicas) + len(p.isr) for p in found)
-    after = page.next_cursor and (page.next_cursor.topic_name, page.next_cursor.partition_index)
-    ids = {topic.name: directory_text(topic.topic_id) for topic in page.topics}
-    return _Page(tuple(found), replicas, after, ids), None
+    return _OfTopic(topic.name, directory_text(topic.topic_id), found, replicas)
 
 
 def _read_topics(answer: RawAnswer, _: None) -> tuple[list[tuple[str, _Topic]], None]:
