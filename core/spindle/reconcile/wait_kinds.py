@@ -141,6 +141,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "OrphanedObject",
             "RequestRefused",
             "Unschedulable",
+            "TopicsUnknown",
             "UsersUnknown",
             "VolumeNotBound",
         }
