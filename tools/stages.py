@@ -26,6 +26,7 @@ CODE = ("core", "shared", "operator", "agent", "rebalance", "cli", "tools", "tes
 REPORTS = ROOT / ".cache" / "stages"
 LAST_OUTPUT = 5.0  # seconds in which the last lines of a stage must arrive
 LAST_WORDS = 60.0  # seconds for an interrupted stage to clean up
+_SAYING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -306,10 +307,7 @@ class _Running:
             if now > self.interrupted + LAST_WORDS:
                 self.process.kill()
         elif now > self.started + self.stage.minutes * 60:
-            print(
-                f"── {self.stage.name}: still running after {self.stage.minutes} minutes, interrupting it",
-                flush=True,
-            )
+            _say(f"── {self.stage.name}: still running after {self.stage.minutes} minutes, interrupting it\n")
             self.process.send_signal(signal.SIGINT)
             self.interrupted = now
 
@@ -317,7 +315,14 @@ class _Running:
 def _copy(process: "subprocess.Popen[str]", prefix: str) -> None:
     """Print the output of a process line by line until it closes it."""
     for line in process.stdout or ():
-        print(f"{prefix} │ {line}", end="", flush=True)
+        _say(f"{prefix} │ {line}")
+
+
+def _say(text: str) -> None:
+    """Write whole lines at once: the output of several stages is copied side by side, and ``print`` writes the end of a line by itself."""
+    with _SAYING:
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def run_beside(lanes: Sequence[Sequence[Stage]], head: Iterator[str]) -> list[Outcome]:
@@ -338,7 +343,7 @@ def run_beside(lanes: Sequence[Sequence[Stage]], head: Iterator[str]) -> list[Ou
     def start_next(lane: int) -> None:
         if left[lane] and not _failed(outcomes.values()):
             stage = left[lane].pop(0)
-            print(f"\n── {next(head)} {stage.name}: {stage.says}", flush=True)
+            _say(f"\n── {next(head)} {stage.name}: {stage.says}\n")
             begun = running[lane] = _Running.start(stage, prefix=stage.name if len(lanes) > 1 else "")
             threading.Thread(target=lambda: ended.put((lane, begun.wait())), daemon=True).start()
 
@@ -354,7 +359,7 @@ def run_beside(lanes: Sequence[Sequence[Stage]], head: Iterator[str]) -> list[Ou
                 continue
             outcomes[outcome.stage.name] = outcome
             del running[lane]
-            print(_verdict(outcome), flush=True)
+            _say(f"{_verdict(outcome)}\n")
             start_next(lane)
     except KeyboardInterrupt:
         # The terminal sent the interrupt to the stages too; give them time to clean up.

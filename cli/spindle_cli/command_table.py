@@ -87,7 +87,7 @@ COMMANDS: Final = tuple(
             "preview",
             "preview_command",
             "preview",
-            "Show the effects of a changed KafkaCluster: settings that Kafka rejects, changes without a restart, changes by a rolling restart.",
+            "Show the effects of a changed KafkaCluster or of KafkaTopics: what is rejected, changes without a restart, changes by a rolling restart.",
         ),
         (
             "pause",
