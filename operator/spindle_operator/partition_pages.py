@@ -22,6 +22,7 @@ _BEFORE_NAME: Final = 2  # a topic's error code
 _OF_TOPIC: Final = 2 + 1 + 4 + 1
 _OF_PARTITION: Final = 2 + 4 + 4 + 4 + 1
 _NUMBER: Final = 4
+_UUID: Final = 16
 
 _T = TypeVar("_T")
 
@@ -126,10 +127,12 @@ def _find_layout(answer: RawAnswer, page: Any, values: Sequence[_T]) -> PageLayo
 
 
 def _head(topic: Any) -> bytes:
+    # The library decodes an id of zeros, as that of a topic with an error, as None.
+    topic_id = bytes(_UUID) if topic.topic_id is None else bytes(topic.topic_id.bytes)
     if topic.name is None:
-        return _varint(0) + bytes(topic.topic_id.bytes)
+        return _varint(0) + topic_id
     name = topic.name.encode()
-    return bytes(_varint(len(name) + 1) + name + topic.topic_id.bytes)
+    return bytes(_varint(len(name) + 1) + name) + topic_id
 
 
 def _length(topic: Any) -> int:

@@ -34,7 +34,7 @@ TOPICS = st.builds(
     _TOPIC,
     error_code=st.sampled_from([0, 0, 0, 3]),
     name=st.none() | st.text(max_size=249),
-    topic_id=st.uuids(),
+    topic_id=st.uuids() | st.just(uuid.UUID(int=0)),
     is_internal=st.booleans(),
     partitions=st.lists(PARTITIONS, max_size=3),
     topic_authorized_operations=st.integers(-(2**31), 2**31 - 1),
