@@ -98,7 +98,7 @@ class Proposals:
     async def link(self) -> AsyncIterator[KafkaClient]:
         secrets = await Secrets(self.cluster.base / "agent").of("", "")
         access = Access(self.cluster.brokers[0].address, names.PORT_REPLICATION, *secrets)
-        link = KafkaClient(BrokerConnection(access, 5), 0)
+        link = KafkaClient(BrokerConnection(access, 20), 0)
         try:
             yield link
         finally:

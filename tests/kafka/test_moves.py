@@ -46,7 +46,7 @@ class Operator:
     def link(self) -> KafkaClient:
         hosts = {node.node_id: node.address for node in self.cluster.brokers if node.kafka is not None}
         pems = [(self.cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")]
-        return KafkaClient("test/demo", hosts, names.PORT_REPLICATION, Access(hosts, *pems).context(), 5)
+        return KafkaClient("test/demo", hosts, names.PORT_REPLICATION, Access(hosts, *pems).context(), 20)
 
     def step(self, *wanted: Move, limits: Limits = FAST, dies_after: int | None = None) -> StepResult:
         """One step; the operator dies after so many of its orders. Moves within a broker are carried out like an agent would."""
