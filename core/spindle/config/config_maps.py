@@ -1,6 +1,5 @@
 """The ConfigMap of every controller and broker, and those that all of them read again while they run: topics and log levels."""
 
-from spindle.api import names
 from spindle.config.inputs import broker_inputs, cluster_inputs, controller_inputs
 from spindle.manifests.config_maps import loggers_map, node_config_map, topics_map
 from spindle.manifests.ensure_applied import ensure_applied
@@ -21,21 +20,16 @@ def reconcile_configuration(state: ClusterState, builder: PlanBuilder, identity:
         if node is not None:
             wanted = node_config_map(shared, node, voters)
             ensure_applied(builder, wanted, state.config_maps.get(objects.name(wanted)))
-    _topics(state, builder)
-    _loggers(state, builder)
+    _read_while_running(state, builder)
 
 
-def _topics(state: ClusterState, builder: PlanBuilder) -> None:
-    """The list of ``spec.metrics.topics``. It is created with the first topic, and stays, empty, after the last: its absence is not read by a broker sooner."""
-    topics = state.spec.metrics.topics
-    live = state.config_maps.get(names.topics_map(state.name))
-    if topics or live is not None:
-        ensure_applied(builder, topics_map(state.cluster, topics), live)
-
-
-def _loggers(state: ClusterState, builder: PlanBuilder) -> None:
-    """The levels of ``spec.logging``: created with the first, and kept, empty, after the last, as the list of topics is."""
-    levels = state.spec.logging.loggers
-    live = state.config_maps.get(names.loggers_map(state.name))
-    if levels or live is not None:
-        ensure_applied(builder, loggers_map(state.cluster, levels), live)
+def _read_while_running(state: ClusterState, builder: PlanBuilder) -> None:
+    """The lists of ``spec.metrics.topics`` and ``spec.logging``. Each is created with its first entry, and stays, empty, after the last: its absence is not read by a node sooner."""
+    topics, levels = state.spec.metrics.topics, state.spec.logging.loggers
+    for filled, wanted in (
+        (bool(topics), topics_map(state.cluster, topics)),
+        (bool(levels), loggers_map(state.cluster, levels)),
+    ):
+        live = state.config_maps.get(objects.name(wanted))
+        if filled or live is not None:
+            ensure_applied(builder, wanted, live)

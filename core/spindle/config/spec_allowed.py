@@ -147,13 +147,7 @@ def _sidecars(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
     for field, template, own in templates(spec):
         for place, name, image in volume_images(template):
             if not allowed.image(image):
-                yield _ask(
-                    f"{field}.{place}.image",
-                    name,
-                    image,
-                    _strange(image, allowed),
-                    "use another image, or ask the administrator to add its repository to the chart's value allow.images",
-                )
+                yield _foreign_image(f"{field}.{place}", name, image, allowed)
         for place, container in added_containers(template, own):
             name, image = str(container.get("name")), str(container.get("image") or "")
             if not allowed.sidecars:
@@ -165,13 +159,18 @@ def _sidecars(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
                     "remove it, or ask the administrator to set the chart's value allow.sidecars to true",
                 )
             elif not allowed.image(image):
-                yield _ask(
-                    f"{field}.{place}.image",
-                    name,
-                    image,
-                    _strange(image, allowed),
-                    "use another image, or ask the administrator to add its repository to the chart's value allow.images",
-                )
+                yield _foreign_image(f"{field}.{place}", name, image, allowed)
+
+
+def _foreign_image(place: str, name: str, image: str, allowed: Allowed) -> Ask:
+    """An image of a pod template from a repository that the administrator did not allow."""
+    return _ask(
+        f"{place}.image",
+        name,
+        image,
+        _strange(image, allowed),
+        "use another image, or ask the administrator to add its repository to the chart's value allow.images",
+    )
 
 
 def _annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:

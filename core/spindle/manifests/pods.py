@@ -120,12 +120,16 @@ def _matters(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
 
 def reads_topics(pod: Mapping[str, Any]) -> bool:
     """Whether a broker's pod has the list of ``spec.metrics.topics``: pods that an earlier version created do not."""
-    return any(volume.get("name") == _TOPICS for volume in (pod.get("spec") or {}).get("volumes") or ())
+    return _has_volume(pod, _TOPICS)
 
 
 def reads_loggers(pod: Mapping[str, Any]) -> bool:
     """Whether a pod has the levels of ``spec.logging``: pods that an earlier version created do not."""
-    return any(volume.get("name") == _LOGGERS for volume in (pod.get("spec") or {}).get("volumes") or ())
+    return _has_volume(pod, _LOGGERS)
+
+
+def _has_volume(pod: Mapping[str, Any], name: str) -> bool:
+    return any(volume.get("name") == name for volume in (pod.get("spec") or {}).get("volumes") or ())
 
 
 def kafka_image(cluster: ClusterInputs) -> str:
