@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from spindle.config.listeners_check import refused_listeners
 from spindle.config.logging_check import refused_logging
 from spindle.config.metrics_check import refused_metrics
 from spindle.config.preview import preview as what_changes
@@ -35,6 +36,7 @@ def preview(
             *refused_metrics(wanted.spec),
             *refused_logging(wanted.spec),
             *refused_racks(wanted.spec),
+            *refused_listeners(wanted.spec),
             *refused_templates(wanted.spec),
         )
         if refused:  # found without the cluster, too
@@ -42,6 +44,12 @@ def preview(
             raise typer.Exit(1)
         kube = Kube.connect(wanted.metadata.namespace or namespace)
         running = kube.cluster(kube.one_cluster(wanted.metadata.name))
+        highest = max(
+            (int(each["spec"]["id"]) for each in kube.view(running.metadata.name).brokers), default=0
+        )
+        if refused := refused_listeners(wanted.spec, highest):
+            say(changes.refusals(refused))
+            raise typer.Exit(1)
         console.print(changes.table(what_changes(running.spec, wanted.spec)))
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from e2e.cluster.apiserver import ApiServer
 from spindle.api.cluster import KafkaCluster
+from spindle.config.listeners_check import refused_listeners
 from spindle.config.metrics_check import refused_metrics
 from spindle.config.racks_check import refused_racks
 from spindle.config.spec_allowed import owned_settings
@@ -99,6 +100,7 @@ def test_a_sample_is_accepted_and_explained(path: Path, api_server: ApiServer) -
                 *refused_settings(spec, spec.version),
                 *refused_metrics(spec),
                 *refused_racks(spec),
+                *refused_listeners(spec),
             )
             assert refused == ()
         if is_other(each):

@@ -77,6 +77,44 @@ LISTENERS = [
         f"{FIRST}.advertisedHostTemplate",
         "is a DNS name with {nodeId}",
     ),
+    *(
+        case(
+            f"template-{name}",
+            {f"{FIRST}": listener(type="loadbalancer", advertisedHostTemplate=template)},
+            f"{FIRST}.advertisedHostTemplate",
+            "write for example broker-{nodeId}.kafka.example.com",
+        )
+        for name, template in (
+            ("with-two-dots", "..{nodeId}"),
+            ("with-an-empty-label", "broker-{nodeId}..example.com"),
+            ("that-ends-with-a-dot", "broker-{nodeId}.example.com."),
+            ("that-ends-with-a-dash", "broker-{nodeId}-.example.com"),
+            ("of-three-numbers", "10.0.{nodeId}"),
+            ("that-ends-with-a-number", "broker.{nodeId}"),
+        )
+    ),
+    case(
+        "same-base",
+        {
+            "spec.listeners": [
+                listener(type="nodeport", nodePortBase=31000),
+                listener(name="other", port=9096, type="nodeport", nodePortBase=31000),
+            ]
+        },
+        "spec.listeners",
+        "further apart than the highest node id",
+    ),
+    case(
+        "overlapping-bases",
+        {
+            "spec.listeners": [
+                listener(type="nodeport", nodePortBase=31000),
+                listener(name="other", port=9096, type="nodeport", nodePortBase=31002),
+            ]
+        },
+        "spec.listeners",
+        "choose bases that are further apart than the highest node id",
+    ),
     case(
         "ranges-of-nodeport",
         {f"{FIRST}": listener(type="nodeport", loadBalancerSourceRanges=["10.0.0.0/8"])},

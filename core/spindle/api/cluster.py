@@ -69,6 +69,13 @@ def _chooses_otherwise(config: str) -> str:
     return f"has({config}) && {REPLICA_SELECTOR!r} in {config} && {config}[{REPLICA_SELECTOR!r}] != {RACK_AWARE!r}"
 
 
+# A CEL expression: whether two listeners, of which the first has a nodePortBase, need different node ports.
+_APART = (
+    "a.name == b.name || !has(b.nodePortBase) || b.nodePortBase < a.nodePortBase || "
+    "b.nodePortBase - a.nodePortBase >= self.brokerPools.map(p, p.replicas).sum()"
+)
+
+
 class KafkaClusterSpec(ApiModel):
     """Desired state of the cluster."""
 
@@ -85,6 +92,12 @@ class KafkaClusterSpec(ApiModel):
                 f"the config of a pool sets {REPLICA_SELECTOR}, and racks.followerFetching needs Kafka's own class there: remove it from "
                 "brokerPools[].config, or remove racks.followerFetching",
                 field=".brokerPools",
+            ),
+            rule(
+                f"!has(self.listeners) || self.listeners.all(a, !has(a.nodePortBase) || self.listeners.all(b, {_APART}))",
+                "the node ports of two listeners overlap, because each broker's is nodePortBase plus its node id: choose bases that are further apart "
+                "than the highest node id of a broker, for example 31000 and 31100",
+                field=".listeners",
             ),
         )
     )

@@ -10,6 +10,10 @@ MAX_LISTENERS: Final = 8
 # Names that would clash with a listener or a Service that Spindle creates itself.
 RESERVED: Final = ("controller", "controllers", "replication", "client", "brokers", "bootstrap")
 _NODE_ID: Final = "{nodeId}"
+# A character of a host, which the number of a broker may stand for; a label of a DNS name; a number of an address.
+_HOST_CHARACTER: Final = "([a-z0-9]|[{]nodeId[}])"
+_HOST_LABEL: Final = f"{_HOST_CHARACTER}(([a-z0-9-]|[{{]nodeId[}}])*{_HOST_CHARACTER})?"
+_HOST_NUMBER: Final = "([0-9]|[{]nodeId[}])+"
 _TAKEN_PORTS: Final = (9090, 9091, 9092, 9404)
 
 
@@ -182,9 +186,14 @@ class Listener(ApiModel):
             Field(
                 json_schema_extra=rules(
                     rule(
-                        "self.matches('^([a-z0-9.-]|[{]nodeId[}])+$') && self.contains('{nodeId}')",
-                        "advertisedHostTemplate is a DNS name with {nodeId}, so that each broker has its own: write for example "
-                        "broker-{nodeId}.kafka.example.com",
+                        f"self.matches('^{_HOST_LABEL}([.]{_HOST_LABEL})*$') && self.contains('{_NODE_ID}')",
+                        "advertisedHostTemplate is a DNS name with {nodeId}, so that each broker has its own: labels of lowercase letters, digits and "
+                        "dashes, which neither begin nor end with a dash, between single dots: write for example broker-{nodeId}.kafka.example.com",
+                    ),
+                    rule(
+                        f"!self.matches('(^|[.]){_HOST_NUMBER}$') || self.matches('^({_HOST_NUMBER}[.]){{3}}{_HOST_NUMBER}$')",
+                        "a host whose last part is a number is an IPv4 address with four numbers: write for example broker-{nodeId}.kafka.example.com "
+                        "or 10.0.0.{nodeId}",
                     ),
                     maxLength=240,
                 )
@@ -225,6 +234,11 @@ Listeners = Annotated[
                 rule(
                     "self.all(a, self.exists_one(b, b.port == a.port))",
                     "two listeners cannot have the same port: give each its own port",
+                ),
+                rule(
+                    "self.all(a, !has(a.nodePortBase) || self.exists_one(b, has(b.nodePortBase) && b.nodePortBase == a.nodePortBase))",
+                    "two listeners cannot have the same nodePortBase: choose bases that are further apart than the highest node id of a broker, for "
+                    "example 31000 and 31100",
                 ),
             ),
         )

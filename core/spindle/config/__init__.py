@@ -5,6 +5,7 @@ from typing import Final
 # Modules that the programs may import (tests/unit/test_fronts.py).
 FRONT: Final = (
     "dynamic_config",
+    "listeners_check",
     "logging_check",
     "metrics_check",
     "preview",

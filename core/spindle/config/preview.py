@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.api.cluster import BrokerPool, KafkaClusterSpec
+from spindle.api.listeners import Listener
 from spindle.api.metrics import Metrics
 from spindle.api.pod_template import TemplateMetadata, parts_of
 from spindle.config import server_properties
@@ -20,6 +21,10 @@ FILLED: Final = "Spindle moves replicas to the new brokers"
 EMPTIED: Final = "Spindle first moves all replicas off the brokers to be removed, if the others have space"
 
 _NONE: Final = TemplateMetadata()
+# Fields of a listener that only its Services have.
+_OF_SERVICES: Final = frozenset(
+    {"annotations", "load_balancer_class", "load_balancer_source_ranges", "external_traffic_policy"}
+)
 # Fields of the spec that affect all pods.
 _SHARED: Final = ("version", "image", "scheduling")
 
@@ -61,6 +66,7 @@ def preview(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]
         if pool.name in before:
             changes += _of_pool(old, new, before[pool.name], pool)
     changes += _coming_and_going(old, new)
+    changes += _of_listeners(old, new)
     if (old.service_metadata or _NONE) != (new.service_metadata or _NONE):
         changes.append(PreviewChange("serviceMetadata", "Services", RUNNING))
     job = [parts_of(spec.rebalance.engine.pod_template) for spec in (old, new)]
@@ -78,6 +84,29 @@ def _of_metrics(old: Metrics, new: Metrics) -> list[PreviewChange]:
     if old.consumer_lag != new.consumer_lag:
         changes.append(PreviewChange("metrics.consumerLag", "the operator", RUNNING))
     return changes
+
+
+def _of_listeners(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:
+    before, after = ({each.name: each for each in spec.listeners} for spec in (old, new))
+    changes = []
+    for name in sorted(before.keys() | after.keys()):
+        place = f"listeners[{name}]"
+        if name in before and name in after:
+            changes += [
+                _of_listener(f"{place}.", field) for field in _differing_fields(before[name], after[name])
+            ]
+        else:
+            changes.append(PreviewChange(place, "all brokers", ROLL))
+    return changes
+
+
+def _differing_fields(before: Listener, after: Listener) -> list[str]:
+    return [field for field in Listener.model_fields if getattr(before, field) != getattr(after, field)]
+
+
+def _of_listener(place: str, field: str) -> PreviewChange:
+    what = f"{place}{Listener.model_fields[field].alias or field}"
+    return PreviewChange(what, *(("Services", RUNNING) if field in _OF_SERVICES else ("all brokers", ROLL)))
 
 
 def _coming_and_going(old: KafkaClusterSpec, new: KafkaClusterSpec) -> list[PreviewChange]:

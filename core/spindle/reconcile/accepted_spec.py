@@ -8,6 +8,7 @@ from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.owned import owner_of
 from spindle.config import spec_allowed, template_check
+from spindle.config.listeners_check import refused_listeners
 from spindle.config.logging_check import refused_logging
 from spindle.config.metrics_check import refused_metrics
 from spindle.config.racks_check import refused_racks
@@ -59,6 +60,7 @@ def as_accepted(state: ClusterState) -> ClusterState:
                 *refused_metrics(state.spec),
                 *refused_logging(state.spec),
                 *refused_racks(state.spec),
+                *refused_listeners(state.spec, max(state.brokers, default=0)),
                 *refused_templates(state.spec),
             }
         )

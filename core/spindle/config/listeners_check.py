@@ -1,0 +1,92 @@
+"""Checks ``spec.listeners``: what a rule of the CRD cannot express, and what the CRD rejects, too, but not in an older spec, nor if it was not updated."""
+
+import ipaddress
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from spindle.api.cluster import KafkaClusterSpec
+from spindle.api.listeners import Listener, of_broker
+from spindle.model.spec_findings import RejectedSettings
+
+_LARGEST_PORT: Final = 65535
+_LONGEST_HOST: Final = 253
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_EXAMPLE: Final = "broker-{nodeId}.kafka.example.com"
+
+
+def refused_listeners(spec: KafkaClusterSpec, highest: int = 0) -> tuple[RejectedSettings, ...]:
+    """What is wrong in ``spec.listeners``.
+
+    Args:
+        spec: of the KafkaCluster.
+        highest: the highest node id of a broker that exists; new brokers get higher ones if all lower ones are taken.
+    """
+    last = max(highest, sum(pool.replicas for pool in spec.broker_pools) - 1)
+    return (*_node_ports(spec, last), *_hosts(spec, last))
+
+
+def _node_ports(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
+    bases = sorted(
+        (each.node_port_base, each.name) for each in spec.listeners if each.node_port_base is not None
+    )
+    for (low, first), (high, second) in itertools.pairwise(bases):
+        if high <= low + last:
+            yield _refused(
+                second,
+                "nodePortBase",
+                f"{high} lies within the node ports of listener {first} ({low} to {low + last}: its base and the node ids up to {last})",
+                f"choose bases that are more than {last} apart, and leave room for further brokers: for example {low} and {low + _room(last)}",
+            )
+    for base, name in bases:
+        if base + last > _LARGEST_PORT:
+            yield _refused(
+                name,
+                "nodePortBase",
+                f"with broker {last} it becomes {base + last}, and the largest port is {_LARGEST_PORT}",
+                "choose a base within the range of node ports of the Kubernetes cluster: for example 31000",
+            )
+
+
+def _room(last: int) -> int:
+    """The next round distance between two bases that leaves room for as many brokers again."""
+    return max(100, -(-2 * last // 100) * 100)
+
+
+def _hosts(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
+    for listener in spec.listeners:
+        if listener.advertised_host_template is None:
+            continue
+        wrong = next((host for host in _made(listener, last) if not is_host(host)), None)
+        if wrong is not None:
+            yield _refused(
+                listener.name,
+                "advertisedHostTemplate",
+                f"it gives {wrong}, which is neither a DNS name nor an IP address",
+                f"write labels of at most 63 lowercase letters, digits and dashes between single dots: for example {_EXAMPLE}",
+            )
+
+
+def _made(listener: Listener, last: int) -> tuple[str, ...]:
+    """The shortest and the longest host of a listener's template. If both are valid, so are all between."""
+    template = listener.advertised_host_template or ""
+    return of_broker(template, 0), of_broker(template, last)
+
+
+def is_host(text: str) -> bool:
+    """Whether a text is a DNS name in lowercase or an IPv4 address. A name whose last label is a number is read as an address by clients."""
+    labels = text.split(".")
+    if labels[-1].isdecimal():
+        try:
+            ipaddress.IPv4Address(text)
+        except ValueError:
+            return False
+        return True
+    return len(text) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in labels)
+
+
+def _refused(listener: str, key: str, message: str, way_out: str) -> RejectedSettings:
+    return RejectedSettings(
+        f"spec.listeners[{listener}].{key}", f"{listener}.{key}", f"{key}: {message}", way_out
+    )
