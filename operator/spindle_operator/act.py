@@ -18,15 +18,12 @@ from kafka.errors import KafkaError
 from spindle.api import names
 from spindle.model.actions import (
     Action,
-    AddPartitions,
     AddVoter,
     Apply,
     CertifyAgents,
-    ConfigureTopic,
     Create,
     CreateTopic,
     Delete,
-    DeleteTopic,
     ElectUnclean,
     Evict,
     GrantRebalance,
@@ -52,7 +49,7 @@ from spindle_operator.certificates import Certificates, password_mark
 from spindle_operator.descriptions import describe
 from spindle_operator.kafka_commands import NotPlacedError
 from spindle_operator.kafka_executor import KafkaExecutor
-from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER, KINDS, POD, SECRET
+from spindle_operator.kinds import KAFKA_BROKER, KAFKA_CLUSTER, KAFKA_TOPIC, KINDS, POD, SECRET
 from spindle_operator.kube import STRATEGIC, Kube
 from spindle_operator.writing import NameTakenError, Writer
 from spindle_shared.api_answers import ApiError, Json
@@ -196,7 +193,7 @@ class Actor:
         return results
 
     def version(self, resource_version: str) -> str:
-        """The KafkaCluster's resourceVersion now, if it was this one before and only our marks changed it."""
+        """The resourceVersion of the KafkaCluster or of a KafkaTopic now, if it was this one before and only this pass changed it."""
         return self._version.get(resource_version, resource_version)
 
     async def _one(self, action: Action) -> Result:
@@ -270,7 +267,9 @@ class Actor:
         if action.resource_version is not None:
             guard["resourceVersion"] = action.resource_version
         body["metadata"] = {**(body.get("metadata") or {}), **guard}
-        await self._kube.patch(KINDS[action.kind], self._namespace, action.name, body)
+        answer = await self._kube.patch(KINDS[action.kind], self._namespace, action.name, body)
+        if action.kind == KAFKA_TOPIC.kind and action.resource_version is not None:
+            self._version[action.resource_version] = answer["metadata"]["resourceVersion"]
 
     async def _set_pod_condition(self, action: SetPodCondition) -> None:
         condition = {
@@ -303,16 +302,6 @@ class Actor:
         await self._kube.patch(
             SECRET, self._namespace, action.secret, {"metadata": {"uid": action.uid, "annotations": notes}}
         )
-
-
-def rejected_topics(results: Sequence[Result]) -> dict[tuple[str, str], str]:
-    """Requests about topics that failed: class of the action and topic → why; it is told in the status of the KafkaTopic."""
-    return {
-        (type(result.action).__name__, result.action.topic): result.detail
-        for result in results
-        if isinstance(result.action, (CreateTopic, AddPartitions, ConfigureTopic, DeleteTopic))
-        and result.outcome in (FAILED, PARTLY)
-    }
 
 
 def _ends_pass(action: Action) -> bool:

@@ -24,6 +24,7 @@ from spindle.model.refused_requests import RefusedRequest
 from spindle.model.snapshot import ClusterSnapshot
 from spindle.reconcile import batches
 from spindle.reconcile.plan import Event, ReconcilePlan, plan
+from spindle.topics.wanted import topic_name
 from spindle_operator import agents, lag_exporter, metrics
 from spindle_operator.act import (
     DONE,
@@ -32,7 +33,6 @@ from spindle_operator.act import (
     Actor,
     LeadershipLostError,
     Result,
-    rejected_topics,
 )
 from spindle_operator.descriptions import describe
 from spindle_operator.health import Health
@@ -53,6 +53,7 @@ from spindle_operator.report import (
     report,
     writes,
 )
+from spindle_operator.topic_answers import TopicAnswers
 from spindle_shared import logs
 from spindle_shared.api_answers import ApiError, Json
 
@@ -219,7 +220,7 @@ class ClusterLoop:
             frozenset()
         )  # foreign objects with needed names, found by the last pass
         self._refused = tuple[RefusedRequest, ...]()  # what the API server refused in the last pass
-        self._rejected: dict[tuple[str, str], str] = {}  # what Kafka rejected in the last pass, of topics
+        self._topics = TopicAnswers()
         self._trials: Trials = {}  # the API server's verdicts on pods that it was asked about
         self._idle = 0  # consecutive passes that had something to do and achieved nothing
         self._streak = 0  # consecutive passes with changes
@@ -323,7 +324,7 @@ class ClusterLoop:
         results = await actor.run(chosen)
         self._taken = frozenset(result.taken for result in results if result.taken is not None)
         self._refused = tuple(result.refused for result in results if result.refused is not None)
-        self._rejected = rejected_topics(results)
+        self._topics.note(results, {topic_name(each) for each in seen.snapshot.topics}, time.monotonic())
         self._trials = verdicts(self._trials, results, time.time())
         if not setup.leading():
             raise LeadershipLostError
@@ -341,7 +342,8 @@ class ClusterLoop:
                 wanted,
                 users=snapshot.users,
                 rebalances=snapshot.rebalances,
-                topics=snapshot.topics,
+                # Else one whose mark changes with each try would never be told why Kafka rejects it.
+                topics=[_at_version(each, actor.version) for each in snapshot.topics],
             )
         self._refused += written.refused
         for refused in written.refused:
@@ -394,7 +396,11 @@ class ClusterLoop:
             # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.
             wanted = await self._decided(
                 replace(
-                    seen.snapshot, refused=self._refused, rejected=self._rejected, pod_trials=self._trials
+                    seen.snapshot,
+                    refused=self._refused,
+                    rejected=self._topics.rejected,
+                    created=self._topics.created(time.monotonic()),
+                    pod_trials=self._trials,
                 )
             )
             metrics.LOOKS.labels(
@@ -516,6 +522,12 @@ class ClusterLoop:
         if cluster is not None:
             event = Event("Warning", reason, text, "KafkaCluster", self._name, cluster["metadata"]["uid"])
             await self._setup.events.post(self._namespace, [event])
+
+
+def _at_version(obj: Mapping[str, Any], version: Callable[[str], str]) -> Json:
+    """An object that this pass read, with the resourceVersion that it has now."""
+    meta = obj["metadata"]
+    return {**obj, "metadata": {**meta, "resourceVersion": version(meta["resourceVersion"])}}
 
 
 class PassTooLongError(Exception):

@@ -11,7 +11,7 @@ from spindle.api import names
 from spindle.model.actions import CreateTopic, Patch
 from spindle.model.events import ReconcilePlan
 from spindle.model.freshness import FactsRead
-from spindle_operator import act, observe, report
+from spindle_operator import act, loop, observe, report
 from spindle_operator.kinds import KAFKA_TOPIC
 from spindle_operator.kube import Kube
 from tests.kube.api import Resources, refusal
@@ -134,13 +134,22 @@ def actor_of(kube: Kube, namespace: str) -> Callable[[Sent], act.Actor]:
 
 
 async def test_the_record_is_written_before_kafka_is_asked(
-    resources: Resources, actor_of: Callable[[Sent], act.Actor]
+    kube: Kube, resources: Resources, actor_of: Callable[[Sent], act.Actor]
 ) -> None:
     stored, sent = resources.create(topic()), Sent(resources)
-    (result,) = await actor_of(sent).run([creation(stored)])
+    actor = actor_of(sent)
+    (result,) = await actor.run([creation(stored)])
     assert result.outcome == act.DONE
     assert sent.annotations == [{names.ANN_CREATING: "mark"}]
     assert resources.get(topic())["metadata"]["finalizers"] == [names.FINALIZER_TOPIC]
+
+    # What is known of the topic by then can be told in the same pass.
+    plan = ReconcilePlan(topic_statuses={"orders": {"topicName": "orders"}})
+    parent = {**sample_cluster(), "status": {}}
+    assert (await report.report(kube, parent, (), plan, topics=(stored,))).done == 0
+    now = loop._at_version(stored, actor.version)
+    assert (await report.report(kube, parent, (), plan, topics=(now,))).done == 1
+    assert resources.get(stored)["status"]["topicName"] == "orders"
 
 
 async def test_nothing_is_created_for_a_topic_that_changed_meanwhile(

@@ -171,6 +171,7 @@ class Failing(World):
         dirs = action.dirs if isinstance(action, (CreateTopic, AddPartitions)) else ()
         for broker, index, path in dirs:
             self.kafkas.place(broker, ((action.topic, index, path),))
+        self.rejected.pop((type(action).__name__, action.topic), None)
         try:
             match action:
                 case CreateTopic():

@@ -399,10 +399,7 @@ class World(Nodes):
     def reconcile(self, stop_after: int | None = None) -> ReconcilePlan:
         """One pass; dies after so many actions if told to."""
         made = plan(self.snapshot(), self.now)
-        self.rejected = {}
-        read = {
-            each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in self.all("KafkaTopic")
-        }
+        self.rejected = {key: why for key, why in self.rejected.items() if key[0] == "CreateTopic"}
         for count, action in enumerate(batch(made.actions)):
             if stop_after is not None and count >= stop_after:
                 return made
@@ -421,15 +418,12 @@ class World(Nodes):
             if ("KafkaUser", name) in self.objects and name not in patched:
                 self.get("KafkaUser", name)["status"] = copy.deepcopy(dict(status))
         for name, status in made.topic_statuses.items():
-            if ("KafkaTopic", name) in self.objects and read.get(name) == self._version("KafkaTopic", name):
+            if ("KafkaTopic", name) in self.objects:
                 self.get("KafkaTopic", name)["status"] = copy.deepcopy(dict(status))
         for name, status in made.rebalance_statuses.items():
             if ("KafkaRebalance", name) in self.objects:
                 self.get("KafkaRebalance", name)["status"] = copy.deepcopy(dict(status))
         return made
-
-    def _version(self, kind: str, name: str) -> str:
-        return str(self.get(kind, name)["metadata"]["resourceVersion"])
 
     def settle(self, passes: int = 60) -> ReconcilePlan:
         """Reconcile and breathe until a pass does nothing."""

@@ -94,7 +94,9 @@ class ClusterSnapshot:
         starts: broker id → progress of a start that is not finished; a broker that did not answer is missing.
         users: its KafkaUsers.
         topics: its KafkaTopics.
-        rejected: requests of this operator's previous pass that Kafka rejected: class of the action and topic → Kafka's error.
+        rejected: requests about topics that Kafka rejected: class of the action and topic → Kafka's error. Of this operator's previous pass; of creations,
+            of the last try. In the order in which it rejected them.
+        created: topics that this operator created a moment ago, which brokers may not report yet.
         namespace_ends: whether the namespace is being deleted; None if that was not asked or could not be read.
         unknown: resource kinds (``"pods"``, ``"nodes"``, …) that could not be read; their lists are empty and
             prove nothing (unknown is not absent, docs/safety.md).
@@ -135,6 +137,7 @@ class ClusterSnapshot:
     users: tuple[SnapshotObject, ...] = ()
     topics: tuple[SnapshotObject, ...] = ()
     rejected: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    created: frozenset[str] = frozenset()
     namespace_ends: bool | None = None
     policies: tuple[SnapshotObject, ...] = ()
     operator_namespace: str = ""

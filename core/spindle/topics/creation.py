@@ -32,9 +32,21 @@ def create_topic(this: TopicPass, topic: SnapshotObject, want: WantedTopic) -> d
     partitions, replicas = spec.partitions or partitions, spec.replicas or replicas
     if together := settings_problems(spec.config, this.version, replicas):
         return topic_status(this, topic, want.name, invalid(together), ours=False)
-    if this.full(partitions):
+    if want.name in state.snap.created:
         row = TopicVerdict(
-            PENDING, f"Topic {want.name} will be created after others: Spindle creates a few at a time."
+            PENDING, f"Topic {want.name} was created a moment ago; brokers do not report it yet."
+        )
+        return topic_status(this, topic, want.name, row, ours=False)
+    said = state.snap.rejected.get(("CreateTopic", want.name))
+    if (lack := _lack(this, replicas)) is not None:
+        return topic_status(this, topic, want.name, lack, ours=False)
+    if this.full(partitions):
+        row = (
+            TopicVerdict(
+                PENDING, f"Topic {want.name} will be created after others: Spindle creates a few at a time."
+            )
+            if said is None
+            else rejected(want.name, said)
         )
         return topic_status(this, topic, want.name, row, ours=False)
     placed = _placed(this, partitions, replicas)
@@ -55,7 +67,6 @@ def create_topic(this: TopicPass, topic: SnapshotObject, want: WantedTopic) -> d
             message=f"Created topic {want.name} with {counted(partitions, 'partition')} and replication factor {replicas}.",
         )
     )
-    said = this.state.snap.rejected.get(("CreateTopic", want.name))
     row = (
         TopicVerdict(PENDING, f"Topic {want.name} is being created.")
         if said is None
@@ -75,10 +86,13 @@ def grow_topic(this: TopicPass, want: WantedTopic, partitions: Sequence[Partitio
             f"Topic {want.name} has {counted(now, 'partition')}, and spec.partitions is {wish}: Kafka cannot remove partitions. "
             f"To resolve: set spec.partitions to {now}, or create a topic with fewer and copy the records.",
         )
+    replicas = max(partition.recorded_rf for partition in partitions)
+    if (lack := _lack(this, replicas)) is not None:
+        return lack
     if this.full(wish - now):
         return TopicVerdict(PENDING, f"Topic {want.name} will get more partitions after others.")
     rows = [partition.replicas for partition in partitions]
-    placed = _placed(this, wish - now, max(partition.recorded_rf for partition in partitions), rows)
+    placed = _placed(this, wish - now, replicas, rows)
     if isinstance(placed, TopicVerdict):
         return placed
     this.builder.do(
@@ -99,23 +113,27 @@ def grow_topic(this: TopicPass, want: WantedTopic, partitions: Sequence[Partitio
     )
 
 
+def _lack(this: TopicPass, replicas: int) -> TopicVerdict | None:
+    """Why replicas cannot go anywhere now; None if there are brokers and racks enough."""
+    rooms, state = this.rooms, this.state
+    racks = {broker["spec"].get("rack") for broker in state.staying.values()}
+    if len(rooms.brokers) >= replicas and len(set(rooms.racks.values())) >= min(replicas, len(racks)):
+        return None
+    several = f", spread over {counted(min(replicas, len(racks)), 'rack')}" if len(racks) > 1 else ""
+    able = ", ".join(map(str, sorted(rooms.brokers))) or "none"
+    return TopicVerdict(
+        "WaitingForBrokers",
+        f"{counted(replicas, 'replica')} of each partition{several} need as many brokers that run and have a log dir with room; these are: {able}. "
+        f"The cluster has {counted(len(state.staying), 'broker')}. To resolve: start or add brokers, free space, or lower spec.replicas.",
+    )
+
+
 def _placed(
     this: TopicPass, partitions: int, replicas: int, before: Sequence[Sequence[int]] = ()
 ) -> Placement | TopicVerdict:
     """Where new partitions go, or why they cannot go anywhere now."""
-    rooms, state = this.rooms, this.state
-    racks = {broker["spec"].get("rack") for broker in state.staying.values()}
-    enough = len(rooms.brokers) >= replicas and len(set(rooms.racks.values())) >= min(replicas, len(racks))
-    if not enough:
-        several = f", spread over {counted(min(replicas, len(racks)), 'rack')}" if len(racks) > 1 else ""
-        able = ", ".join(map(str, sorted(rooms.brokers))) or "none"
-        return TopicVerdict(
-            "WaitingForBrokers",
-            f"{counted(replicas, 'replica')} of each partition{several} need as many brokers that run and have a log dir with room; these are: {able}. "
-            f"The cluster has {counted(len(state.staying), 'broker')}. To resolve: start or add brokers, free space, or lower spec.replicas.",
-        )
     try:
-        return place(rooms, partitions, replicas, before)
+        return place(this.rooms, partitions, replicas, before)
     except PlacementError as error:
         return TopicVerdict(
             "WaitingForBrokers",

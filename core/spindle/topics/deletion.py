@@ -3,11 +3,13 @@
 from typing import Any
 
 from spindle.api import names
+from spindle.model import objects
 from spindle.model.actions import DeleteTopic
 from spindle.model.snapshot import SnapshotObject
 from spindle.topics.topic_pass import (
     DELETING,
     INTERNAL,
+    TAKEN,
     TopicPass,
     TopicVerdict,
     finalize,
@@ -75,7 +77,12 @@ def _is_gone_or_not_ours(this: TopicPass, topic: SnapshotObject, name: str) -> s
     found, known = this.observed.id(name), (topic.get("status") or {}).get("topicId")
     if found is None:
         return ""
-    if known != found and not made_by_us(this, topic, name):
+    taken = (objects.condition(topic, "Ready") or {}).get("reason") == TAKEN
+    if known != found and (taken or not made_by_us(this, topic, name)):
         return f"its id is {found}, and this KafkaTopic's was {known}"
-    others = this.holders.get(found)
-    return f"KafkaTopic {', '.join(sorted(others))} has it" if others else None
+    if others := this.holders.get(found):
+        return f"KafkaTopic {', '.join(sorted(others))} has it"
+    heir = this.owners.get(name)
+    if heir is not None and (heir.get("spec") or {}).get("adopt") is True:
+        return f"KafkaTopic {objects.name(heir)} takes it over"
+    return None

@@ -25,10 +25,12 @@ from spindle.topics.topic_pass import (
     DELETING,
     PENDING,
     READY,
+    REJECTED,
     STALLED,
     TAKEN,
     TopicPass,
     TopicVerdict,
+    disown,
     finalize,
     finalizers,
     invalid,
@@ -76,7 +78,8 @@ def reconcile_topics(
         holders=holders,
     )
     statuses = {}
-    for topic in topics:
+    turns = {name: number for number, (_, name) in enumerate(state.snap.rejected)}
+    for topic in sorted(topics, key=lambda each: _turn(each, turns)):
         status = delete_topic(this, topic) if objects.deleting(topic) else _reconcile(this, topic)
         if status is not None:
             statuses[objects.name(topic)] = status
@@ -115,6 +118,18 @@ def _age(topic: SnapshotObject) -> tuple[str, str]:
     return str(topic["metadata"].get("creationTimestamp") or ""), objects.uid(topic)
 
 
+def _turn(topic: SnapshotObject, rejected: Mapping[str, int]) -> tuple[bool, int]:
+    """Sort key: what Kafka rejected comes last, and of that what it rejected last, so that it takes no turns of others.
+
+    Args:
+        topic: the KafkaTopic.
+        rejected: the topic's name → number, in the order in which Kafka rejected them.
+    """
+    told = (objects.condition(topic, "Ready") or {}).get("reason")
+    number = rejected.get(topic_name(topic), -1)
+    return told == REJECTED or number >= 0, number
+
+
 def _reconcile(this: TopicPass, topic: SnapshotObject) -> dict[str, Any]:
     want = wanted(topic, this.version)
     if want.problems:
@@ -129,7 +144,7 @@ def _reconcile(this: TopicPass, topic: SnapshotObject) -> dict[str, Any]:
         return create_topic(this, topic, want)
     ours, why = _is_ours(this, topic, want.name, adopt=want.spec.adopt)
     if not ours:
-        keep_finalizer(this, topic, wanted=False)
+        disown(this, topic)
         return topic_status(this, topic, want.name, TopicVerdict(TAKEN, why), ours=False)
     if why:
         tell(this, topic, "TopicAdopted", why)

@@ -27,14 +27,22 @@ from spindle.topics.rooms import rooms_of
 READY: Final = "SpecApplied"
 PENDING: Final = "TopicPending"
 TAKEN: Final = "NameTaken"
+REJECTED: Final = "TopicRejected"
 DELETING: Final = "Deleting"
-STALLED: Final = frozenset(
-    {"InvalidSpec", TAKEN, "PartitionsCannotShrink", "ReplicasDiffer", "TopicRejected"}
-)
+STALLED: Final = frozenset({"InvalidSpec", TAKEN, "PartitionsCannotShrink", "ReplicasDiffer", REJECTED})
 MOST_TOPICS: Final = 50  # that a pass creates or grows
 MOST_PARTITIONS: Final = 2_000  # that it adds to them, unless one topic alone has more
 INTERNAL: Final = "__"  # names of topics of Kafka and of Spindle begin with it
-_EXISTS: Final = "TopicAlreadyExists"  # in Kafka's error
+# In Kafka's error: it has created no topic. After others (a timeout, another controller) it may have.
+_REFUSED: Final = (
+    "TopicAlreadyExists",
+    "PolicyViolation",
+    "InvalidTopic",
+    "InvalidConfiguration",
+    "InvalidPartitions",
+    "InvalidReplica",
+    "AuthorizationFailed",
+)
 _OF_KAFKA: Final = (
     "topicId",
     "partitions",
@@ -105,7 +113,7 @@ class TopicPass:
         return frozenset(entry.topic for entry in (self.journal or Journal()).dropped)
 
     def full(self, partitions: int) -> bool:
-        """Whether this pass adds no more; else it counts them."""
+        """Whether this pass adds no more; else it counts them. To be asked last: what waits for something else must not hold up others."""
         if self.topics >= MOST_TOPICS or (self.topics and self.partitions + partitions > MOST_PARTITIONS):
             return True
         self.topics, self.partitions = self.topics + 1, self.partitions + partitions
@@ -127,7 +135,7 @@ def unknown(this: TopicPass) -> TopicVerdict:
 def rejected(name: str, said: str) -> TopicVerdict:
     """Kafka did not accept a change."""
     return TopicVerdict(
-        "TopicRejected",
+        REJECTED,
         f"The change of topic {name} failed: {said}. Spindle tries it again in each pass. To resolve: correct in the spec what Kafka rejects.",
     )
 
@@ -140,25 +148,24 @@ def invalid(found: Sequence[SettingProblem]) -> TopicVerdict:
 
 
 def made_by_us(this: TopicPass, topic: SnapshotObject, name: str) -> bool:
-    """Whether this is the topic that Spindle was about to create: it has the very replicas, and Kafka did not say that there was another one.
+    """Whether this is the topic that Spindle was about to create: it has the very replicas, and Kafka did not say that it created none.
 
-    The mark counts only for the id that was on record when it was made, so not any more once that of the new topic is.
+    The mark counts only for the id that was on record when it was made, so not any more once that of the new topic is; and not on a copy of the KafkaTopic.
     """
     noted = objects.annotation(topic, names.ANN_CREATING)
-    ready = objects.condition(topic, "Ready") or {}
     said = this.state.snap.rejected.get(("CreateTopic", name), "")
-    refused = _EXISTS in said or ready.get("reason") == TAKEN
     return (
         noted is not None
-        and not refused
+        and not any(error in said for error in _REFUSED)
         and noted == mark(topic, [p.replicas for p in this.observed.partitions(name)])
     )
 
 
 def mark(topic: SnapshotObject, rows: Sequence[Sequence[int]]) -> str:
-    """A hash of a new topic's replicas, and of the id that was on record before."""
+    """A hash of a new topic's replicas, of the KafkaTopic's uid, and of the id that was on record before."""
     known = (topic.get("status") or {}).get("topicId")
-    return hashlib.sha256(json.dumps([known, *map(list, rows)]).encode()).hexdigest()[:32]
+    text = json.dumps([objects.uid(topic), known, *map(list, rows)])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def tell(this: TopicPass, topic: SnapshotObject, reason: str, message: str) -> None:
@@ -177,6 +184,17 @@ def keep_finalizer(this: TopicPass, topic: SnapshotObject, *, wanted: bool) -> N
     """Add Spindle's finalizer, or remove it, unless it is so already."""
     if (names.FINALIZER_TOPIC in finalizers(topic)) != wanted:
         this.builder.do(finalize(topic, wanted=wanted))
+
+
+def disown(this: TopicPass, topic: SnapshotObject) -> None:
+    """Remove Spindle's finalizer and the mark from a KafkaTopic whose topic is somebody else's: the mark of a try that failed must not fit later."""
+    body: dict[str, Any] = {}
+    if names.FINALIZER_TOPIC in finalizers(topic):
+        body["finalizers"] = [name for name in finalizers(topic) if name != names.FINALIZER_TOPIC]
+    if objects.annotation(topic, names.ANN_CREATING) is not None:
+        body["annotations"] = {names.ANN_CREATING: None}
+    if body:
+        this.builder.do(patch(topic, {"metadata": body}))
 
 
 def finalize(topic: SnapshotObject, *, wanted: bool) -> Patch:
