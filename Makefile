@@ -5,7 +5,7 @@ PYTHON_IN_VENV := .venv/bin/python
 STAGES := $(PYTHON_IN_VENV) -m tools.stages
 ONLY := $(if $(STAGE),--only $(STAGE))
 
-.PHONY: help setup demo demo-down test test-fast e2e chaos soak mutants bench generate lock release sbom audit fmt
+.PHONY: help setup demo demo-down test test-fast e2e chaos soak mutants bench generate site lock release sbom audit fmt
 .NOTPARALLEL:
 
 help: ## print this list
@@ -59,6 +59,9 @@ bench: setup ## benchmarks: passes, observations of large clusters (with a real 
 generate: setup ## generate crds/, the chart's CRDs and the reference pages from the models
 	@$(PYTHON_IN_VENV) -m tools.generate
 	@$(PYTHON_IN_VENV) -m tools.chart_crds
+
+site: setup ## build the documentation as a site in build/site; fails if a link or an anchor leads nowhere
+	@$(PYTHON_IN_VENV) -m tools.site
 
 lock: setup ## generate requirements.lock from pyproject.toml, and the lock file of the images' Debian packages from apt
 	@.venv/bin/uv pip compile pyproject.toml --quiet --all-extras --generate-hashes --no-header --python-version 3.11 \
