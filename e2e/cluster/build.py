@@ -223,7 +223,7 @@ def artefact(name: str, version: str, key: str, make: Callable[[Path], None]) ->
         key: digest of all its other inputs.
         make: fills the given folder. If it fails, its output is deleted.
     """
-    final = cache_dir() / f"{name}-{version}-{key[:12]}"
+    final = artefact_path(name, version, key)
     if final.is_dir():
         return final
     with locked(name):
@@ -236,6 +236,11 @@ def artefact(name: str, version: str, key: str, make: Callable[[Path], None]) ->
         make(part)
         part.rename(final)
     return final
+
+
+def artefact_path(name: str, version: str, key: str) -> Path:
+    """Folder of an artefact in the cache; it does not exist until it is built."""
+    return cache_dir() / f"{name}-{version}-{key[:12]}"
 
 
 @contextmanager

@@ -2,14 +2,52 @@
 
 import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+SILENCE_S: Final = 10.0  # no output for longer than this needs an explanation
 
 _began = time.monotonic()
 _quiet = bool(os.environ.get("SPINDLE_TESTBED_QUIET"))
 
 
+class _Last:
+    """What was said last, and when anything was."""
+
+    text = ""
+    at = _began
+
+
 def say(text: str) -> None:
     """Print one line with the elapsed seconds to stderr (stdout is for results)."""
+    _Last.text, _Last.at = text, time.monotonic()
+    _print(text)
+
+
+@contextmanager
+def heartbeat() -> Iterator[None]:
+    """Repeat the last line every ten seconds in which there is no other, so that long steps do not look hung."""
+    over = threading.Event()
+    thread = threading.Thread(target=_beat, args=(over,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _beat(over: threading.Event) -> None:
+    while not over.wait(1.0):
+        if _Last.text and time.monotonic() - _Last.at >= SILENCE_S:
+            _Last.at = time.monotonic()
+            _print(f"still: {_Last.text}")
+
+
+def _print(text: str) -> None:
     if not _quiet:
         print(f"[{time.monotonic() - _began:6.1f} s] {text}", file=sys.stderr, flush=True)
 
@@ -23,7 +61,7 @@ class Progress:
         every: minimum seconds between two lines.
     """
 
-    def __init__(self, what: str, total: int, every: float = 10.0) -> None:
+    def __init__(self, what: str, total: int, every: float = SILENCE_S) -> None:
         self._what, self._total, self._every = what, max(total, 1), every
         self._done = 0
         self._began = self._said = time.monotonic()

@@ -19,6 +19,7 @@ from typing import IO, Final
 from e2e.cluster import versions
 from e2e.cluster.build import (
     artefact,
+    artefact_path,
     ensure_alertmanager,
     ensure_discovering_prometheus,
     ensure_kafka_libs,
@@ -130,17 +131,28 @@ def ensure_rebalance_image() -> Image:
     return _assembled(REBALANCE, REBALANCE_IMAGE, CHECKOUT)
 
 
-def _assembled(definition: Definition, name: str, checkout: Path) -> Image:
+def rebalance_image_is_built() -> bool:
+    """Whether `ensure_rebalance_image` finds it in the cache."""
+    name, tag, key = _place(REBALANCE, REBALANCE_IMAGE, CHECKOUT)
+    return artefact_path(name, tag, key).is_dir()
+
+
+def _place(definition: Definition, name: str, checkout: Path) -> tuple[str, str, str]:
+    """Name, tag and key of an image's artefact."""
     key = _digest(*(checkout / each for each in (*_INPUTS, *definition.sources)), _ASSEMBLER)
-    tag = name.rpartition(":")[2]
+    return f"image-{definition.name}", name.rpartition(":")[2], key
+
+
+def _assembled(definition: Definition, name: str, checkout: Path) -> Image:
+    stem, tag, key = _place(definition, name, checkout)
     builder = Builder(checkout)
 
     def make(folder: Path) -> None:
         say(f"assembling image {name}")
         builder.build(definition, host_architecture(), folder)
 
-    folder = artefact(f"image-{definition.name}", tag, key, make)
-    forget_old(f"image-{definition.name}-{tag}-*", folder, keep=2)
+    folder = artefact(stem, tag, key, make)
+    forget_old(f"{stem}-{tag}-*", folder, keep=2)
     # Of the code there is a new layer with every change; images that are kept have their own links to the files.
     names = (
         f"layer-{definition.name}-code",

@@ -16,7 +16,7 @@ from e2e.cluster import cgroups, cleanup, net, policies, versions
 from e2e.cluster.apiserver import free_ports
 from e2e.cluster.build import ensure_coredns, ensure_enclosure, ensure_kubernetes
 from e2e.cluster.clocks import shifted
-from e2e.cluster.console import say
+from e2e.cluster.console import heartbeat, say
 from e2e.cluster.controlplane import ControlPlane
 from e2e.cluster.debian import ensure_cni_plugins, ensure_programs
 from e2e.cluster.disks import Disk, Rack, parse_size, storage_classes
@@ -80,7 +80,7 @@ class Testbed(Faults):
             TestbedError: one with other options exists.
         """
         _check(options)
-        with self._locked():
+        with self._locked(), heartbeat():
             state = State.load(self._state_file)
             if state and state.complete and self._stands(state):
                 if state.options != options:
@@ -366,9 +366,9 @@ class Testbed(Faults):
 
 def prepare() -> tuple[Path, Path, list[Image]]:
     """Build or fetch everything that a testbed needs: Kubernetes, CoreDNS, images. Fast when all of it is in the cache."""
-    ensure_programs(*_PROGRAMS)
-    ensure_cni_plugins()
-    with ThreadPoolExecutor(2) as pool:
+    with heartbeat(), ThreadPoolExecutor(2) as pool:
+        ensure_programs(*_PROGRAMS)
+        ensure_cni_plugins()
         images = pool.submit(ensure_images)
         ensure_enclosure()
         kubernetes = ensure_kubernetes()

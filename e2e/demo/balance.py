@@ -1,6 +1,6 @@
-"""The demo's chapter on balancing: an unbalanced cluster, a proposal by the job, and the result of executing it.
+"""The demo's chapters on balancing: data that uses some disks more than others, a proposal by the job, and the result of executing it.
 
-Each part detects what an earlier run has done: the topic and its data, the brokers, a proposal that is open or done.
+Each part detects what an earlier run has done: the topic and its data, a proposal that is open or done.
 """
 
 import json
@@ -17,22 +17,21 @@ from spindle_cli.proposals import size
 
 TOPIC: Final = "clicks"
 PARTITIONS: Final = 24
-MEGABYTES: Final = 600
-GROWN: Final = "e2e/demo/grown.yaml"
+MEGABYTES: Final = 400
 _FILLER: Final = f"fill-{TOPIC}"
 _PROGRAM: Final = Path(__file__).with_name("filler.py")
-_READY_S: Final = 600
 _MOVES_S: Final = 900
-_DELETED_S: Final = 150
+_DELETED_S: Final = 60
 _SLACK: Final = 20_000_000  # bytes: indexes grow, too
 _SHOWN: Final = 4  # moves of a proposal
+_UNTIL: Final = "--for=jsonpath={.status.phase}="
 _OPEN: Final = ("Proposed", "Approved", "Executing")
 
 Json = dict[str, Any]
 
 
 class Balance:
-    """The chapter.
+    """The chapters.
 
     Args:
         show: prints it.
@@ -46,46 +45,43 @@ class Balance:
         self._before = folder / "before.json"
         self.report = folder / "rebalance.html"
 
+    def begin(self) -> None:
+        """Start to write, unless an earlier run did: a pod fills a topic while the next chapters run."""
+        show, phase = self._show, self._phase_of_filler()
+        if phase and phase != "Failed":
+            return
+        show.step("A pod writes to a topic that uses some disks more than others")
+        if phase == "Failed":
+            show.run("kubectl", "delete", "pod", _FILLER)
+        more = ("--replication-factor", "2", "--config", "min.insync.replicas=1")
+        show.run("spindle", "topic", "create", TOPIC, "--partitions", str(PARTITIONS), *more, last=1)
+        address = show.ask("kubectl", "get", "skc", self._cluster, "-o", "jsonpath={.status.bootstrap}")
+        manifest = self.report.with_name("fill.yaml")
+        manifest.write_text(yaml.safe_dump(filler(self._cluster, address), sort_keys=False))
+        show.run("kubectl", "create", "-f", str(manifest))
+        show.run("kubectl", "wait", f"{_UNTIL}Running", f"pod/{_FILLER}", "--timeout=120s")
+
     def play(self) -> None:
         """Run all parts that are not done yet."""
         show = self._show
         found = self._newest()
         if not (found and _phase(found) == "Done" and self._before.exists()):
-            self._skew()
+            self._filled()
             found = found if found and _phase(found) in _OPEN and self._before.exists() else self._propose()
             self._carry_out(found)
         else:
             show.step(f"Balancing: {found['metadata']['name']} was executed by an earlier run")
         self._result(self._newest() or found)
 
-    def _skew(self) -> None:
+    def _filled(self) -> None:
+        """Wait until everything is written."""
         show = self._show
-        show.step("Unbalance the cluster: a topic that uses some disks more than others")
-        more = ("--replication-factor", "2", "--config", "min.insync.replicas=1")
-        show.run("spindle", "topic", "create", TOPIC, "--partitions", str(PARTITIONS), *more, last=1)
-        self._fill()
-        show.step("Add two brokers: Kafka would leave them empty, Spindle moves replicas to them")
-        show.run("kubectl", "apply", "-f", GROWN)
-        show.run("spindle", "wait", self._cluster, "--timeout", str(_READY_S))
-
-    def _fill(self) -> None:
-        show = self._show
-        phase = self._phase_of_filler()
-        if phase == "Succeeded":
-            show.say(f"\n{MEGABYTES} MB were written to it by an earlier run.")
-            return
-        if phase == "Failed":
-            show.run("kubectl", "delete", "pod", _FILLER)
-        address = show.ask("kubectl", "get", "skc", self._cluster, "-o", "jsonpath={.status.bootstrap}")
-        manifest = self.report.with_name("fill.yaml")
-        manifest.write_text(yaml.safe_dump(filler(self._cluster, address), sort_keys=False))
-        if not phase or phase == "Failed":
-            show.run("kubectl", "create", "-f", str(manifest))
-        until = "--for=jsonpath={.status.phase}="
-        show.run("kubectl", "wait", f"{until}Running", f"pod/{_FILLER}", "--timeout=120s")
+        show.step(
+            f"The pod that wrote meanwhile: {MEGABYTES} MB, each record acknowledged by every in-sync replica"
+        )
         show.run("kubectl", "logs", "--follow", _FILLER)
         try:
-            show.run("kubectl", "wait", f"{until}Succeeded", f"pod/{_FILLER}", "--timeout=60s")
+            show.run("kubectl", "wait", f"{_UNTIL}Succeeded", f"pod/{_FILLER}", "--timeout=60s")
         except DemoError as error:
             raise DemoError(f"pod {_FILLER} could not write everything; its last output is above") from error
 
@@ -97,13 +93,18 @@ class Balance:
     def _propose(self) -> Json:
         show = self._show
         show.step("A run of the rebalance job, in a pod: samples of the agents, forecasts, a plan")
-        show.keep(self._before, "spindle", "disks", "-o", "json")
         show.run("spindle", "rebalance", "run", "--wait")
         found = self._newest()
         if found is None or _phase(found) not in _OPEN:
             raise DemoError(
                 "the job proposed nothing; the reason is above, and `spindle rebalance report > report.html` has the details"
             )
+        if not found["spec"].get("cost", {}).get("moves"):
+            raise DemoError(
+                f"{found['metadata']['name']} moves no replica, although some disks have several times the data of others"
+            )
+        # Not earlier: the old replicas of the backfill are deleted by now.
+        show.keep(self._before, "spindle", "disks", "-o", "json")
         return found
 
     def _carry_out(self, found: Json) -> None:
@@ -114,7 +115,8 @@ class Balance:
         if not found["spec"].get("approved"):
             show.run("spindle", "rebalance", "approve", name, "--hash", found["spec"]["inputHash"])
         try:
-            show.run("spindle", "rebalance", "wait", name, "--timeout", str(_MOVES_S))
+            copying = "Kafka copies replicas; the next line comes when some of them are in place"
+            show.run("spindle", "rebalance", "wait", name, "--timeout", str(_MOVES_S), silent=copying)
         except DemoError as error:
             raise DemoError(
                 f"proposal {name} was not completed; `spindle rebalance show {name}` shows the state of each move. "
@@ -125,7 +127,9 @@ class Balance:
         show = self._show
         show.step("Before and after")
         before = self._before.read_text()
-        show.say("\nKafka deletes the old replica one minute after a move (log.segment.delete.delay.ms).")
+        show.say(
+            "\nKafka deletes the old replica some time after a move (log.segment.delete.delay.ms, here five seconds)."
+        )
         self._until_deleted(picture.unused(before) + _SLACK)
         after = show.keep(self._before.with_name("after.json"), "spindle", "disks", "-o", "json")
         show.say()

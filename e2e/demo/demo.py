@@ -7,16 +7,24 @@ from pathlib import Path
 from typing import Final
 
 from e2e.cluster.build import ensure_helm
+from e2e.cluster.console import heartbeat, say
 from e2e.cluster.disks import parse_size
-from e2e.cluster.images import ensure_rebalance_image, ensure_spindle_image
+from e2e.cluster.images import (
+    Image,
+    ensure_rebalance_image,
+    ensure_spindle_image,
+    rebalance_image_is_built,
+)
 from e2e.cluster.layout import REBALANCE_IMAGE, SPINDLE_IMAGE
 from e2e.cluster.state import Options
 from e2e.cluster.target import foreign_kubeconfig
-from e2e.cluster.testbed import Testbed
-from e2e.demo.balance import GROWN, Balance
+from e2e.cluster.testbed import Testbed, prepare
+from e2e.demo.balance import Balance
+from e2e.demo.dying_disk import DyingDisk
+from e2e.demo.later import Later
 from e2e.demo.show import DemoError, Show
 
-BORN: Final = "e2e/demo/cluster.yaml"
+OWN: Final = "e2e/demo/cluster.yaml"
 SAMPLE: Final = "examples/quickstart.yaml"
 CLUSTER: Final = "demo"
 SYSTEM: Final = "spindle-system"
@@ -24,7 +32,7 @@ AGENTS: Final = "spindle-agents"  # name given by the chart
 TOPIC: Final = "orders"
 MESSAGES: Final = 10_000
 # ext4, since XFS preallocates space for growing files, which would dominate the usage shown of disks this small.
-OPTIONS: Final = Options(nodes=5, zones=3, disks=2, disk_size=parse_size("640Mi"), file_system="ext4")
+OPTIONS: Final = Options(nodes=5, zones=3, disks=2, disk_size=parse_size("400Mi"), file_system="ext4")
 _READY_S: Final = 600
 _KINDS: Final = ("clusters", "brokers", "rebalances", "users", "topics")
 
@@ -98,6 +106,8 @@ class Demo:
         self._testbed = Testbed()
         self._foreign = foreign_kubeconfig()
         self._show = Show()
+        self._job_image: Later[Image] | None = None
+        self._has_job_image = False
 
     def up(self) -> None:
         """Bring it up, continuing from its present state."""
@@ -112,7 +122,11 @@ class Demo:
         self._kafka()
         show = self._show
         if not self._foreign:
-            Balance(show, CLUSTER, self._testbed.kubeconfig.parent).play()
+            balance = Balance(show, CLUSTER, self._testbed.kubeconfig.parent)
+            balance.begin()
+            DyingDisk(show, CLUSTER).play()
+            self._give_job_image()
+            balance.play()
         show.step("Clusters and brokers")
         show.run("kubectl", "get", "skc,skb")
         show.run("spindle", "status", CLUSTER)
@@ -120,9 +134,7 @@ class Demo:
             show.say(_NEXT.format(more="", file=SAMPLE))
         else:
             show.say(
-                _IN_YOUR_SHELL.format(env=self._env_file())
-                + _NEXT.format(more=_BALANCE, file=GROWN)
-                + _FAULTS
+                _IN_YOUR_SHELL.format(env=self._env_file()) + _NEXT.format(more=_BALANCE, file=OWN) + _FAULTS
             )
         show.say(f"To remove everything:  make demo-down\n\n(Up in {show.seconds:.0f} s.)")
 
@@ -148,7 +160,7 @@ class Demo:
 
     def _kafka(self) -> None:
         """The cluster, a topic, and messages through it."""
-        run, file = self._show.run, self._file()
+        run, file = self._show.run, SAMPLE if self._foreign else OWN
         self._show.step("Create a KafkaCluster")
         run("cat", file)
         run("kubectl", "apply", "-f", file)
@@ -156,14 +168,6 @@ class Demo:
         self._show.step(f"Create a topic that spans the racks, then write and read {MESSAGES:,} messages")
         run("spindle", "topic", "create", TOPIC, "--partitions", "12", "--replication-factor", "3")
         run("spindle", "verify", "--topic", TOPIC, "--messages", str(MESSAGES))
-
-    def _file(self) -> str:
-        """The file to apply; a cluster that an earlier run has scaled out must not be scaled in."""
-        if self._foreign:
-            return SAMPLE
-        shown = ("-o", "jsonpath={.spec.brokerPools[0].replicas}", "--ignore-not-found")
-        replicas = self._show.ask("kubectl", "get", "kafkacluster", CLUSTER, *shown).strip()
-        return GROWN if replicas == "5" else BORN
 
     def down(self) -> None:
         """Take it down. Built images stay in the cache, so that the next run is faster."""
@@ -186,16 +190,25 @@ class Demo:
             raise DemoError("it creates network namespaces, mounts and loop devices: run it as root")
         self._show.step("A Kubernetes of 5 nodes in 3 zones, each node with 2 disks")
         stood = self._testbed.is_up()
-        self._testbed.up(OPTIONS, more=[ensure_rebalance_image])
+        prepare()
+        # Only for later chapters: on a fresh machine they are built while the testbed starts.
+        built = rebalance_image_is_built()
+        helm, self._job_image = Later(ensure_helm), Later(ensure_rebalance_image)
+        self._testbed.up(OPTIONS, more=[ensure_rebalance_image] if built else [])
         path = self._path(
-            Path(sys.executable).parent, ensure_helm().parent, self._testbed.kubectl_program().parent
+            Path(sys.executable).parent, helm.get().parent, self._testbed.kubectl_program().parent
         )
         values = {"KUBECONFIG": str(self._testbed.kubeconfig), "SPINDLE_TESTBED": self._testbed.layout.name}
         os.environ |= values
         lines = [f"export {name}={shlex.quote(value)}" for name, value in values.items()]
         # For the user's shell. It is deleted with the testbed.
         self._env_file().write_text("\n".join([*lines, f"export PATH={shlex.quote(path)}:$PATH", ""]))
-        return self._load_image(into_running=stood)
+        spindle = ensure_spindle_image()
+        if not stood:
+            on_nodes = [spindle, *([ensure_rebalance_image()] if built else [])]
+            self._has_job_image = built
+            self._given().write_text("".join(f"{image.folder.name}\n" for image in on_nodes))
+        return self._give(spindle)
 
     def _env_file(self) -> Path:
         return self._testbed.kubeconfig.with_name("env")
@@ -206,22 +219,29 @@ class Demo:
         os.environ["PATH"] = f"{path}{os.pathsep}{os.environ['PATH']}"
         return path
 
-    def _load_image(self, *, into_running: bool) -> bool:
-        """Load Spindle's images, built from this checkout, onto the nodes; True if an older one was replaced.
+    def _give_job_image(self) -> None:
+        if self._job_image is None or self._has_job_image:
+            return
+        with heartbeat():
+            if not self._job_image.done():
+                say("waiting for the image of the rebalance job, which is built in the background")
+            self._give(self._job_image.get())
 
-        Args:
-            into_running: the testbed was up before, so it may have the image of an earlier checkout.
-        """
-        images = [ensure_spindle_image(), ensure_rebalance_image()]
-        names = "\n".join(image.folder.name for image in images)
-        marker = self._testbed.kubeconfig.with_name("demo-image")
-        if not into_running or (marker.exists() and marker.read_text() == names):
-            marker.write_text(names)
+    def _give(self, image: Image) -> bool:
+        """Load an image, built from this checkout, onto the nodes; False if they have it already."""
+        given = self._given()
+        known = given.read_text().splitlines() if given.exists() else []
+        if image.folder.name in known:
             return False
-        for image in images:
-            self._testbed.give(image)
-        marker.write_text(names)
+        self._testbed.give(image)
+        name = image.folder.name
+        kept = [each for each in known if each.rpartition("-")[0] != name.rpartition("-")[0]]
+        given.write_text("".join(f"{each}\n" for each in (*kept, name)))
         return True
+
+    def _given(self) -> Path:
+        """The file that lists the images that the nodes have; it is deleted with the testbed."""
+        return self._testbed.kubeconfig.with_name("demo-images")
 
     def _wait(self) -> None:
         try:

@@ -31,7 +31,7 @@ def weights(partitions: Iterable[int], dirs: Dirs) -> dict[int, int]:
         dirs: broker → log dir → the topic's partitions there.
     """
     first = [set(there[min(there)]) for there in dirs.values() if there]
-    return {p: 1 + 2 * sum(p in each for each in first) for p in partitions}
+    return {p: 5 ** sum(p in each for each in first) for p in partitions}
 
 
 def plan(megabytes: int, weight: Mapping[int, int], ends: Mapping[int, int]) -> list[int]:

@@ -1,12 +1,19 @@
 """Output of the demo: steps with the time, commands as a user would type them, and their output."""
 
+import codecs
 import os
+import select
 import shlex
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
+
+from e2e.cluster.console import SILENCE_S
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _WIDTH: Final = 100
@@ -35,31 +42,49 @@ class Show:
         """Print a text between two commands."""
         print(text, flush=True)
 
-    def run(self, *command: str, last: int = 0) -> None:
+    def run(self, *command: str, last: int = 0, silent: str = "it is still running") -> None:
         """Show a command as the user would type it, and run it.
 
         Args:
             command: program and arguments.
             last: show only this many lines of the end of its output, unless it fails; 0 shows all of it as it arrives.
+            silent: what happens while it prints nothing; shown after every ten seconds of silence.
 
         Raises:
             DemoError: it failed.
         """
         typed = shlex.join(command)
         print(f"\n$ {typed}" + (f" | tail -n {last}" if last else ""), flush=True)
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=_environment(),
-            check=False,
-            text=True,
-            stdout=subprocess.PIPE if last else None,
-        )
+        process = subprocess.Popen(command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE)
+        with process:
+            assert process.stdout
+            output = _relay(process.stdout, silent, shown=not last)
         if last:
-            lines = done.stdout.splitlines()
-            print("\n".join(lines if done.returncode else lines[-last:]), flush=True)
-        if done.returncode != 0:
+            lines = output.splitlines()
+            print("\n".join(lines if process.returncode else lines[-last:]), flush=True)
+        if process.returncode != 0:
             raise DemoError(f"`{typed}` failed")
+
+    @contextmanager
+    def beside(self, *command: str, until: str) -> Iterator[str]:
+        """Show a command and run it until the end of the block; the first line of its output that contains ``until`` is returned.
+
+        Raises:
+            DemoError: it ended without such a line.
+        """
+        typed = shlex.join(command)
+        print(f"\n$ {typed} &", flush=True)
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+        )
+        with process:
+            try:
+                line = next((each for each in process.stdout or () if until in each), None)
+                if line is None:
+                    raise DemoError(f"`{typed}` failed")
+                yield line.strip()
+            finally:
+                process.terminate()
 
     def keep(self, path: Path, *command: str) -> str:
         """Show a command, run it, and write its output to a file instead of showing it.
@@ -86,6 +111,26 @@ class Show:
         return done.stdout
 
 
+def _relay(source: IO[bytes], silent: str, *, shown: bool) -> str:
+    """Read a program's output to its end, and show it; a silence of ten seconds is explained."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    began, output = time.monotonic(), ""
+    while True:
+        ready, _, _ = select.select([source], [], [], SILENCE_S)
+        if not ready:
+            print(f"        … {time.monotonic() - began:.0f} s: {silent}", flush=True)
+            continue
+        part = os.read(source.fileno(), 65536)
+        text = decoder.decode(part, final=not part)
+        output += text
+        if shown:
+            print(text, end="", flush=True)
+        if not part:
+            return output
+
+
 def _environment() -> dict[str, str]:
-    width = {} if sys.stdout.isatty() else {"COLUMNS": str(_WIDTH)}
-    return {**os.environ, **width}
+    """Commands write to a pipe; in a terminal they format their output for it all the same."""
+    if not sys.stdout.isatty():
+        return {**os.environ, "COLUMNS": str(_WIDTH)}
+    return {"FORCE_COLOR": "1", "COLUMNS": str(shutil.get_terminal_size().columns), **os.environ}

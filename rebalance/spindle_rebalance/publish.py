@@ -94,15 +94,9 @@ def publish_report(kube: Kubernetes, namespace: str, cluster: str, name: str, pa
         )
         return False
     of, there = kube.cluster(namespace, cluster), kube.config_map(namespace, name)
-    metadata = _metadata(of, name)
-    body = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata,
-        "binaryData": {names.REPORT_KEY: text},
-    }
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "binaryData": {names.REPORT_KEY: text}}
     if there is None:
-        kube.create_config_map(namespace, body)
+        kube.create_config_map(namespace, {**body, "metadata": _metadata(of, name)})
         return True
     if not owned_by(there, of):
         log.warning(
@@ -111,9 +105,10 @@ def publish_report(kube: Kubernetes, namespace: str, cluster: str, name: str, pa
             *(namespace, cluster, name),
         )
         return False
-    # Only if it is unchanged since it was read: it may have been replaced.
+    # Only if it is unchanged since it was read: it may have been replaced. Labels and owner are the operator's: if they were applied here,
+    # too, the operator would restore its own after every run, and report another client.
     seen = {key: there["metadata"][key] for key in ("uid", "resourceVersion")}
-    kube.apply_config_map(namespace, {**body, "metadata": {**metadata, **seen}})
+    kube.apply_config_map(namespace, {**body, "metadata": {"name": name, "namespace": namespace, **seen}})
     return True
 
 

@@ -13,6 +13,8 @@ from kubernetes.config import new_client_from_config
 
 from e2e.cluster.apiserver import ApiServer
 from spindle.api import names
+from spindle.manifests.common import drifted, with_applied
+from spindle.manifests.cronjob import report_map
 from spindle.model.actions import Apply, Create, IssueCa, IssueCertificate, KeepPassword
 from spindle_operator.kinds import KINDS
 from spindle_operator.kube import Kube
@@ -153,6 +155,18 @@ def test_a_report_is_written_into_a_config_map_of_the_cluster_alone(
     guard = {key: seen["metadata"][key] for key in ("name", "uid", "resourceVersion")}
     with pytest.raises(RunError, match="409"):
         kube.apply_config_map(namespace, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": guard})
+
+
+def test_the_operator_finds_the_map_of_a_report_as_it_made_it(api_server: ApiServer, namespace: str) -> None:
+    kube, name = Proposals(new_client_from_config(str(api_server.kubeconfig))), names.rebalance_report("demo")
+    api_server.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(sample_cluster()))
+    made = with_applied(report_map(read(api_server, namespace, "KafkaCluster", "demo") or {}))
+    as_operator = ("apply", "--server-side", "--field-manager=spindle-operator", "-f", "-")
+    api_server.kubectl("-n", namespace, *as_operator, stdin=json.dumps(made))
+
+    for page in ("<p>first</p>", "<p>second</p>"):
+        assert publish_report(kube, namespace, "demo", name, page)
+        assert not drifted(made, read(api_server, namespace, "ConfigMap", name) or {})
 
 
 def test_the_way_out_works(api_server: ApiServer, namespace: str, start: Start) -> None:

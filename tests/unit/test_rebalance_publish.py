@@ -39,7 +39,8 @@ class Kubernetes:
         self._put(body)
 
     def apply_config_map(self, namespace: str, body: dict[str, Any]) -> None:
-        self._put(body)
+        there = self.objects["ConfigMap", body["metadata"]["name"]]
+        self._put({**there, **body, "metadata": {**there["metadata"], **body["metadata"]}})
 
     def _put(self, body: dict[str, Any]) -> None:
         meta = {"uid": "m", **body["metadata"], "resourceVersion": "7"}
