@@ -21,6 +21,7 @@ from kafka.net.compat import KafkaNetClient
 
 from spindle.api import names
 from spindle_operator import metrics
+from spindle_operator.raw_answers import MALFORMED, unreadable
 from spindle_shared.tls import client_context
 
 log = logging.getLogger(__name__)
@@ -183,10 +184,14 @@ class Connection:
         try:
             return call()
         except (KafkaError, OSError) as error:
-            self._failed = True
-            metrics.kafka_failed(self._cluster, error)
-            self._unsaid.append(f"{of}: {sentence(error)}" if of else sentence(error))
-            return None
+            said: BaseException = error
+        except MALFORMED as error:  # a broker that is false, or broken, must not end the pass
+            log.debug("%s: a response cannot be read", self._cluster, exc_info=error)
+            said = unreadable(error)
+        self._failed = True
+        metrics.kafka_failed(self._cluster, said)
+        self._unsaid.append(f"{of}: {sentence(said)}" if of else sentence(said))
+        return None
 
     def tell_unsaid(self) -> None:
         """Log in one line the requests that failed since the last call; the same error of the same broker once."""

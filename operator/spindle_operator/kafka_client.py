@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
+from kafka.errors import KafkaProtocolError
 from kafka.protocol.admin import (
     DescribeClientQuotasRequest,
     DescribeClusterRequest,
@@ -64,6 +65,7 @@ _MOST_PARTITIONS: Final = 400_000
 _MOST_REPLICAS: Final = 3_000_000
 _TOPIC: Final = 2  # ConfigResource.Type.TOPIC
 _BROKER: Final = 4  # ConfigResource.Type.BROKER
+_UNKNOWN_TOPIC: Final = 3  # UNKNOWN_TOPIC_OR_PARTITION
 _MIN_ISR: Final = "min.insync.replicas"
 _HOLDS: Final = (*LAST_RESORT_SETTINGS, CLEANUP_POLICY)
 _TOPIC_KEYS: Final = (_MIN_ISR, *dict.fromkeys((*TOPIC_SETTINGS, *_HOLDS)))
@@ -212,16 +214,20 @@ class KafkaClient(Connection):
         topic = DescribeQuorumRequest.TopicData
         asked = DescribeQuorumRequest(topics=[topic("__cluster_metadata", [topic.PartitionData(0)])])
 
-        def ask(node: int) -> Any | None:
-            answer = self.attempt(lambda: self.send(copy.copy(asked), node), f"broker {node}")
-            return leading_state(answer) if answer is not None else None
+        def ask(node: int) -> tuple[Quorum, int | None] | None:
+            return self.attempt(lambda: read(self.send(copy.copy(asked), node)), f"broker {node}")
+
+        def read(answer: Any) -> tuple[Quorum, int | None] | None:
+            if (state := leading_state(answer)) is None:
+                return None
+            answering = [node for node in self.hosts if node not in self.silent]
+            return read_quorum(state), freshest(state, answering)
 
         hosts = list(self.hosts)[:_ASKED]
         for nodes in (hosts[:1], hosts[1:]):
-            for state in self.side_by_side(ask, nodes):
-                if state is not None:
-                    answering = [node for node in self.hosts if node not in self.silent]
-                    return read_quorum(state), freshest(state, answering)
+            for found in self.side_by_side(ask, nodes):
+                if found is not None:
+                    return found
         return None, None
 
     def _describe_cluster(self, node: int) -> tuple[str, dict[int, Broker]]:
@@ -385,6 +391,8 @@ def _read_page(
 
 def _read_topic(topic: Any) -> _OfTopic:
     expect(topic.error_code, topic.name)
+    if not topic.name:
+        raise KafkaProtocolError("a topic has no name")
     found = tuple(read_partition(topic.name, partition, {}) for partition in topic.partitions)
     replicas = sum(len(p.replicas) + len(p.isr) for p in found)
     return _OfTopic(topic.name, directory_text(topic.topic_id), found, replicas)
@@ -393,6 +401,8 @@ def _read_topic(topic: Any) -> _OfTopic:
 def _read_topics(answer: RawAnswer, _: None) -> tuple[list[tuple[str, _Topic]], None]:
     found = []
     for result in answer.decode().results:
+        if result.error_code == _UNKNOWN_TOPIC:
+            continue  # deleted since the broker listed it
         expect(result.error_code, result.error_message)
         values = {config.name: config.value for config in result.configs}
         minimum = int(values[_MIN_ISR]) if _MIN_ISR in values else None

@@ -20,7 +20,7 @@ from spindle_operator import metrics, users
 from spindle_operator.connection import Access, sentence
 from spindle_operator.kafka_actions import run
 from spindle_operator.kafka_client import KafkaClient
-from spindle_operator.raw_answers import AnswerMemo
+from spindle_operator.raw_answers import MALFORMED, AnswerMemo, unreadable
 
 log = logging.getLogger(__name__)
 
@@ -196,8 +196,18 @@ class KafkaExecutor:
         """Run a blocking call in the executor's thread, with a generous timeout."""
         if self._busy is not None and not self._busy.done():
             raise TimeoutError("an earlier request to Kafka has not completed yet")
-        self._busy = future = self._pool.submit(contextvars.copy_context().run, call)
+        self._busy = future = self._pool.submit(contextvars.copy_context().run, _readable, call)
         return await asyncio.wait_for(asyncio.wrap_future(future), timeout=12 * self._timeout)
+
+
+def _readable(call: Callable[[], _T]) -> _T:
+    """The result of a call; KafkaProtocolError for a response that cannot be read."""
+    try:
+        return call()
+    except (KafkaError, OSError):
+        raise
+    except MALFORMED as error:
+        raise unreadable(error) from error
 
 
 async def _apart(call: Callable[[], None]) -> None:

@@ -16,7 +16,8 @@ from typing import Any, Final, TypeVar
 from kafka.errors import KafkaProtocolError
 from kafka.protocol.api_header import RequestHeader
 
-_MALFORMED: Final = (ValueError, IndexError, OverflowError, TypeError, struct.error)
+# What code raises that reads a response which says something else than Kafka does, for example null where no broker says null.
+MALFORMED: Final = (ValueError, LookupError, OverflowError, TypeError, AttributeError, struct.error)
 
 _T = TypeVar("_T")
 
@@ -47,8 +48,13 @@ class RawAnswer:
         """kafka-python's message. Raises KafkaProtocolError."""
         try:
             return self.kind.decode(self.body)
-        except _MALFORMED as error:
-            raise KafkaProtocolError(f"a response cannot be decoded: {error}") from error
+        except MALFORMED as error:
+            raise unreadable(error) from error
+
+
+def unreadable(error: BaseException) -> KafkaProtocolError:
+    """The error of a response that cannot be read."""
+    return KafkaProtocolError(f"a response cannot be read: {type(error).__name__}: {error}")
 
 
 class _Undecoded:
