@@ -819,7 +819,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.let_go, "RestartDeadlock"),
         (_P.cancel_reassignment, "ExternalReassignment ReassignmentInProgress"),
         (_P.in_sync_or_broker, "InsufficientInSyncReplicas"),
-        (_P.start_broker, "LogDirsUnknown BrokerRecordRetained"),
+        (_P.start_broker, "LogDirsUnknown BrokerRecordRetained StoppedBrokerNeeded"),
         (_P.node_is_gone, "NodeLost"),
         (_P.untaint, "NodeStillReachable"),
         (_P.add_room, """NoMoveTarget InsufficientSpaceToRestore InsufficientSpaceOnBroker InsufficientSpace NoReplicaToDrop InsufficientSpaceForDiskRemoval InsufficientSpaceToScaleIn TargetDiskFull WouldReduceRackSpread

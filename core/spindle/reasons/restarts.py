@@ -12,6 +12,12 @@ SECTIONS = (
                 "a broker is stopped because `spec.maintenance.stopped` is true; also the state of a stopped proposal",
             ),
             Reason(
+                "StoppedBrokerNeeded",
+                "a broker is stopped by `spec.maintenance.stopped`, and partitions have no leader without it: they had none when it stopped, because a disk was offline, or other brokers have failed since",
+                "start the broker: `spindle broker start`",
+                "page",
+            ),
+            Reason(
                 "Fenced",
                 "a broker is restarted because Kafka has fenced it although its process is healthy ([a broker that stays fenced](../operations.md#a-broker-that-stays-fenced))",
             ),

@@ -15,6 +15,7 @@ from spindle.brokers.cluster_identity import reconcile_identity
 from spindle.brokers.missing_brokers import report_missing_brokers
 from spindle.brokers.pools_record import reconcile_pools
 from spindle.brokers.records import reconcile_brokers, write_records
+from spindle.brokers.stopped_leaders import report_stopped_leaders
 from spindle.config.broker_settings import reconcile_dynamic_config
 from spindle.config.config_maps import reconcile_configuration
 from spindle.controllers.membership import reconcile_controllers
@@ -254,6 +255,7 @@ REPORT_PHASES: Final = (
     Phase(report_nodes),
     Phase(report_problems),
     Phase(report_missing_brokers),
+    Phase(report_stopped_leaders),
     Phase(report_overdue_starts),
     Phase(report_out_of_sync),
     Phase(report_clocks),

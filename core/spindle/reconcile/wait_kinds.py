@@ -90,6 +90,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "RestartDeadlock",
             "SpecNotAllowed",
             "StaticQuorum",
+            "StoppedBrokerNeeded",
             "UnknownPoolClaims",
             "UnknownVoter",
             "VersionNotSupported",
