@@ -28,10 +28,12 @@ def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture(scope="session")
 def render(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
-    """Every object of the chart with these values (``--set`` syntax), in the namespace ``system``."""
+    """Every object of the chart with these values (``--set`` syntax, and a file), in the namespace ``system``."""
 
-    def rendered(*values: str) -> list[dict[str, Any]]:
-        options = [part for value in values for part in ("--set", value)]
+    def rendered(*settings: str, values: Path | None = None) -> list[dict[str, Any]]:
+        options = [part for setting in settings for part in ("--set", setting)]
+        if values is not None:
+            options += ["--values", str(values)]
         done = helm("template", "spindle", str(CHART), "--namespace", "system", *options)
         assert done.returncode == 0, done.stderr
         return [made for made in yaml.safe_load_all(done.stdout) if made]

@@ -1,5 +1,7 @@
+import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,6 +211,12 @@ def test_two_releases_in_different_namespaces_do_not_share_cluster_wide_objects(
         pytest.param("replica=2", "replica", id="a misspelt key"),
         pytest.param("image.tag=a tag", "tag", id="a tag with a space"),
         pytest.param("image.registry=registry.example/", "registry", id="a registry that ends in a slash"),
+        pytest.param("image.registry=https://registry.example", "registry", id="a registry with a scheme"),
+        pytest.param("image.registry=registry.example//team", "registry", id="a registry with an empty part"),
+        pytest.param("image.repository=team/spindle:7", "repository", id="a repository with a tag"),
+        pytest.param("image.tag=7@sha256:abc", "tag", id="half a digest"),
+        pytest.param("serviceAccount.name=a: b", "serviceAccount", id="no name of an account"),
+        pytest.param("nameOverride=Spindle_1", "nameOverride", id="a name that no object may have"),
         pytest.param("kafka.image.repository=", "repository", id="no repository of Kafka"),
         pytest.param("resync=0", "resync", id="passes without a pause"),
         pytest.param("extraEnv[0].name=POD_NAME", "extraEnv", id="a variable that the chart sets"),
@@ -318,6 +326,70 @@ def test_one_registry_is_for_all_images(render: Render) -> None:
     allowed = read(next(each["value"] for each in container["env"] if each["name"] == "SPINDLE_ALLOW"))
     assert allowed.image(f"{place}/apache/kafka:4.3.1")
     assert not allowed.image(f"{place}/other:4.3.1")
+
+
+def test_images_can_be_pinned_by_digest(render: Render) -> None:
+    tag = f"1.2.3@sha256:{'0' * 64}"
+    assert f"localhost:5000/spindle:{tag}" in images(
+        render("image.registry=localhost:5000", f"image.tag={tag}")
+    )
+
+
+@pytest.mark.parametrize("name", ["123", "on", "null", "1e3"])
+def test_names_that_yaml_takes_for_something_else_are_texts(helm: Helm, name: str) -> None:
+    values = (
+        *("agent.namespace", "priorityClassName", "agent.priorityClassName", "serviceAccount.name"),
+        *("nameOverride", "fullnameOverride"),
+    )
+    options = [part for value in values for part in ("--set-string", f"{value}={name}")]
+    wanted = (
+        "metrics.podMonitor.enabled=true",
+        "metrics.rules.enabled=true",
+        "metrics.dashboards.enabled=true",
+    )
+    options += [part for value in wanted for part in ("--set", value)]
+    done = helm(
+        "template",
+        name,
+        str(CHART),
+        "--namespace",
+        name,
+        "--set-string",
+        f"watch.namespaces={{{name},a}}",
+        *options,
+    )
+    assert done.returncode == 0, done.stderr
+    for made in filter(None, yaml.safe_load_all(done.stdout)):
+        if made["kind"] != "CustomResourceDefinition":
+            assert not list(_not_texts(made)), made["kind"]
+
+
+_TEXTS = frozenset(
+    {"name", "namespace", "serviceAccountName", "priorityClassName", "policyName", "mountPath"}
+)
+
+
+def _not_texts(value: Any, key: str = "") -> Iterator[object]:
+    """Names, labels and the like that are no texts."""
+    if isinstance(value, dict):
+        for inner, each in value.items():
+            within = key in ("labels", "matchLabels", "annotations")
+            yield from _not_texts(each, "name" if within else inner)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _not_texts(each, key)
+    elif key in _TEXTS and not isinstance(value, str):
+        yield key, value
+
+
+def test_what_is_allowed_may_have_any_characters(render: Render, tmp_path: Path) -> None:
+    odd = """-Da='b',"c\\d": {{ e }}"""
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"allow": {"jvmOptions": [odd], "images": None}}))
+    (container,) = of_kind(render(values=values), "Deployment")[0]["spec"]["template"]["spec"]["containers"]
+    told = next(each["value"] for each in container["env"] if each["name"] == "SPINDLE_ALLOW")
+    assert json.loads(told)["jvmOptions"] == [odd]
+    assert json.loads(told)["images"] == ["apache/kafka"]
 
 
 def test_kafkas_image_can_be_another(render: Render) -> None:

@@ -1,10 +1,12 @@
 """How the images of a release are assembled: layers, locked packages, certificates, and the OCI layout."""
 
+import contextlib
 import gzip
 import hashlib
 import json
 import os
 import struct
+import subprocess
 import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from e2e.cluster.build import BuildError
 from tools.images import debian, definition
 from tools.images.certificates import java_store
 from tools.images.debian import LOCK, LockError, Package, closure, packages_of, read
@@ -19,6 +22,7 @@ from tools.images.definition import ARCHITECTURES, BASE, DEFINITIONS, REBALANCE
 from tools.images.dockerfile import dockerfile
 from tools.images.image import Builder, Fresh
 from tools.images.layers import compress, digest_of, link_copies, write_layer
+from tools.release import __main__ as release
 from tools.release.__main__ import ReleaseError, checked
 from tools.release.oci import write_layout
 
@@ -146,6 +150,29 @@ def test_only_the_testbed_takes_a_newer_package(monkeypatch: pytest.MonkeyPatch,
     assert (store / f"instead-of-{'0' * 64}").read_bytes() == b"content"
 
 
+def test_a_release_fetches_a_package_again_whose_file_in_the_cache_is_damaged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = Package("base", "amd64", "a", "1.0", hashlib.sha256(b"content").hexdigest())
+    fetched: list[Package] = []
+
+    def fetch(packages: Any, store: Path, *, exact: bool) -> None:
+        assert exact
+        fetched.extend(packages)
+        (store / package.sha256).write_bytes(b"content")
+
+    monkeypatch.setattr(debian, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(debian, "_fetch", fetch)
+    monkeypatch.setattr(debian, "locked", lambda _: contextlib.nullcontext())
+    (tmp_path / "debs").mkdir()
+    (tmp_path / "debs" / package.sha256).write_bytes(b"cont")
+
+    for _ in range(2):
+        (found,) = debian.fetch([package], exact=True)
+        assert found.read_bytes() == b"content"
+    assert fetched == [package]
+
+
 def test_paths_are_those_below_usr() -> None:
     assert debian._merged("./bin/bash") == "usr/bin/bash"
     assert debian._merged("./lib64/ld.so") == "usr/lib64/ld.so"
@@ -255,6 +282,59 @@ def test_a_dockerfile_says_what_the_definition_says() -> None:
     for each in REBALANCE.environment:
         assert each in text
     assert "tools.images spindle-rebalance /files" in text
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A repository with one commit, of somebody whose git signs, converts line ends, and is strict about modes."""
+    folder = tmp_path / "checkout"
+    (folder / "charts/spindle").mkdir(parents=True)
+    (folder / "charts/spindle/Chart.yaml").write_text("name: spindle\nversion: 0\nappVersion: 0\n")
+    git = ("git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=e@example.org")
+    for command in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "first")):
+        subprocess.run([*git, *command], check=True)
+    for setting in (("core.autocrlf", "true"), ("tar.umask", "0077"), ("log.showSignature", "true")):
+        subprocess.run([*git, "config", *setting], check=True)
+    return folder
+
+
+class _Nothing:
+    """Builds images without contents."""
+
+    fails = False
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def build(self, *_: Any) -> None:
+        if self.fails:
+            raise BuildError("no network")
+
+
+def test_a_release_that_fails_leaves_the_former_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, checkout: Path
+) -> None:
+    monkeypatch.setattr(release, "Builder", _Nothing)
+    monkeypatch.setattr(release, "document", lambda *_: "{}")
+    monkeypatch.setattr(release, "write_layout", lambda *_: "sha256:0")
+    out = tmp_path / "dist" / "1.2.3"
+    release.make("1.2.3", out, tmp_path / "first", checkout)
+    first = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert {"SHA256SUMS", "images.txt", "spindle-1.2.3.tgz"} < first.keys()
+
+    monkeypatch.setattr(_Nothing, "fails", True)
+    with pytest.raises(BuildError):
+        release.make("1.2.3", out, tmp_path / "second", checkout)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+
+    monkeypatch.setattr(_Nothing, "fails", False)
+    (out / "left-over").touch()
+    release.make("1.2.3", out, tmp_path / "third", checkout)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+    with tarfile.open(out / "spindle-1.2.3.tgz") as chart:
+        body = chart.extractfile("spindle/Chart.yaml")
+        assert body is not None
+        assert b"\r" not in body.read()
 
 
 @pytest.mark.parametrize(

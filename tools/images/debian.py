@@ -135,6 +135,9 @@ def fetch(packages: Sequence[Package], *, exact: bool) -> list[Path]:
     """
     store = cache_dir() / "debs"
     store.mkdir(parents=True, exist_ok=True)
+    if exact:  # what a machine that lost power has left
+        for damaged in (each for each in packages if not _is_whole(store / each.sha256, each.sha256)):
+            (store / damaged.sha256).unlink(missing_ok=True)
     if missing := [each for each in packages if not (store / each.sha256).is_file()]:
         with locked("debs"):
             _fetch(missing, store, exact=exact)
@@ -143,6 +146,10 @@ def fetch(packages: Sequence[Package], *, exact: bool) -> list[Path]:
         if not path.is_file():  # replaced
             found[index] = store / _newest(packages[index])
     return found
+
+
+def _is_whole(file: Path, sha256: str) -> bool:
+    return file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == sha256
 
 
 def unpack(packages: Iterable[Path], folder: Path, without: Sequence[str]) -> None:

@@ -10,8 +10,8 @@ _HEAD = """\
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
-  name: {{ include "spindle.fullname" . }}
-  namespace: {{ .Release.Namespace }}
+  name: "{{ include "spindle.fullname" . }}"
+  namespace: "{{ .Release.Namespace }}"
   labels:
     {{- include "spindle.labels" . | nindent 4 }}
     {{- with .Values.metrics.rules.labels }}

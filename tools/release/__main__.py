@@ -60,7 +60,7 @@ def make(version: str, out: Path, work: Path, checkout: Path = CHECKOUT) -> None
 
     Args:
         version: without a "v".
-        out: folder for the files; what it contains is deleted.
+        out: folder for the files. Until all of them are made, it stays as it is; then what it contained is gone.
         work: folder for what is deleted afterwards; a few gigabytes.
         checkout: whose last commit is released.
 
@@ -69,10 +69,9 @@ def make(version: str, out: Path, work: Path, checkout: Path = CHECKOUT) -> None
     """
     commit, created = _commit(checkout)
     source = work / "source"
-    _export(checkout, source)
-    if out.exists():
-        shutil.rmtree(out)
-    out.mkdir(parents=True)
+    _export(checkout, commit, source)
+    files = work / "release"
+    files.mkdir(parents=True)
     labels = (("org.opencontainers.image.revision", commit),)
     builder = Builder(
         source, Fresh(work), exact=True, packed=True, version=version, created=created, labels=labels, say=say
@@ -85,27 +84,35 @@ def make(version: str, out: Path, work: Path, checkout: Path = CHECKOUT) -> None
             images[architecture].mkdir()
             say(f"image {definition.name}, {architecture}")
             builder.build(definition, architecture, images[architecture])
-            bill = out / f"{definition.name}-{version}-{architecture}.cdx.json"
+            bill = files / f"{definition.name}-{version}-{architecture}.cdx.json"
             bill.write_text(document(images[architecture], definition.name, version), encoding="utf-8")
-        digest = write_layout(images, version, out / f"{definition.name}-{version}.oci.tar")
+        digest = write_layout(images, version, files / f"{definition.name}-{version}.oci.tar")
         lines.append(f"{definition.name}:{version}@{digest}\n")
     lines += [f"apache/kafka:{each}\n" for each in versions.KAFKA_RELEASES]
-    (out / IMAGES).write_text("".join(lines))
-    pack(source / "charts/spindle", version, out / f"spindle-{version}.tgz")
-    files = sorted(out.iterdir())
-    (out / SUMS).write_text("".join(f"{digest_of(path)}  {path.name}\n" for path in files))
+    (files / IMAGES).write_text("".join(lines))
+    pack(source / "charts/spindle", version, files / f"spindle-{version}.tgz")
+    made = sorted(files.iterdir())
+    (files / SUMS).write_text("".join(f"{digest_of(path)}  {path.name}\n" for path in made))
+    if out.exists():
+        shutil.rmtree(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(files, out)
 
 
 def _commit(checkout: Path) -> tuple[str, datetime]:
     """Id and time of the last commit."""
-    commit, _, seconds = _git(checkout, "log", "-1", "--format=%H %ct").decode().strip().partition(" ")
+    commit, _, seconds = (
+        _git(checkout, "log", "-1", "--no-show-signature", "--format=%H %ct").decode().strip().partition(" ")
+    )
     if _git(checkout, "status", "--porcelain").strip():
         say("what is not committed is not in the release")
     return commit, datetime.fromtimestamp(int(seconds), UTC)
 
 
-def _export(checkout: Path, folder: Path) -> None:
-    with tarfile.open(fileobj=BytesIO(_git(checkout, "archive", "HEAD"))) as archive:
+def _export(checkout: Path, commit: str, folder: Path) -> None:
+    """Unpack the files of a commit. Whose checkout it is says nothing about line ends and modes."""
+    settings = ("-c", "core.autocrlf=false", "-c", "core.eol=lf", "-c", "tar.umask=0022")
+    with tarfile.open(fileobj=BytesIO(_git(checkout, *settings, "archive", commit))) as archive:
         archive.extractall(folder, filter="data")
 
 

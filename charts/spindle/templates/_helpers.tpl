@@ -10,8 +10,8 @@
 {{- end -}}
 
 {{- define "spindle.selector" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
@@ -73,7 +73,7 @@ Earlier versions managed all namespaces by default; an upgrade must not silently
 {{/* The value allow as JSON. KafkaClusters may always name the image that they get by default. */}}
 {{- define "spindle.allow" -}}
 {{- $kafka := include "spindle.repository" (list . .Values.kafka.image.repository) -}}
-{{- toJson (set (deepCopy .Values.allow) "images" (append .Values.allow.images $kafka | uniq)) -}}
+{{- toJson (set (deepCopy .Values.allow) "images" (append (.Values.allow.images | default list) $kafka | uniq)) -}}
 {{- end -}}
 
 {{/* A security context as YAML, without the keys that are null: Helm keeps those of a nested value in some cases. */}}
@@ -105,8 +105,8 @@ prometheus.io/path: /metrics
 {{- end -}}
 
 {{- define "spindle.agentSelector" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: agent
 {{- end -}}
 
