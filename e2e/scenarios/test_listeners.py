@@ -10,6 +10,7 @@ from cryptography import x509
 
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.reach import waiting_pod
+from spindle_operator import ca
 
 pytestmark = pytest.mark.e2e
 
@@ -32,6 +33,12 @@ from kafka.admin import KafkaAdminClient
 client = KafkaAdminClient(bootstrap_servers=sys.argv[1].split(","), security_protocol="PLAINTEXT")
 print(json.dumps(sorted(broker["port"] for broker in client.describe_cluster()["brokers"])))
 client.close()
+"""
+# In a pod: the certificate that a server presents, as PEM.
+_PRESENTED: Final = """
+import ssl, sys
+host, _, port = sys.argv[1].rpartition(":")
+print(ssl.get_server_certificate((host, int(port)), timeout=10))
 """
 _NAMED: Final = {
     "name": "named",
@@ -123,6 +130,45 @@ def test_a_listener_without_tls_is_reached_by_its_node_ports(running: Lab, spind
     names = json.loads(running.kubectl("get", "secret", f"{CLUSTER}-broker-1-tls", "-o", "json"))["data"]
     certificate = base64.b64decode(names["tls.crt"])
     assert "broker-1.kafka.example.com" in hosts_of(certificate)
+
+
+def served(lab: Lab, address: str) -> x509.Certificate:
+    """The certificate that a listener presents, as a pod in the cluster sees it."""
+    text = lab.kubectl("exec", "client", "--", "/opt/spindle/venv/bin/python", "-c", _PRESENTED, address)
+    return x509.load_pem_x509_certificate(text.encode())
+
+
+def own(lab: Lab, *hosts: str) -> bytes:
+    """Put a certificate of an authority that the cluster does not know into a Secret that the cluster may use."""
+    made = ca.issue(ca.make_ca("elsewhere"), "kafka", hosts)
+    lab.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/tls",
+            "metadata": {"name": "kafka-own", "labels": {"spindle.dev/usable-by": CLUSTER}},
+            "data": {key: base64.b64encode(made[key]).decode() for key in ("tls.crt", "tls.key")},
+        }
+    )
+    return made["tls.crt"]
+
+
+def test_a_listener_presents_its_own_certificate_and_takes_up_another_without_a_restart(running: Lab) -> None:
+    """It depends on the scenarios before it."""
+    lab = running
+    hosts = [f"broker-{number}.kafka.example.com" for number in range(3)]
+    first = x509.load_pem_x509_certificate(own(lab, *hosts))
+    listener = {**_NAMED, "certificate": {"secretName": "kafka-own"}}
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"listeners": [_INSIDE, _NODES, _BARE, listener]}})
+    address = f"{CLUSTER}-broker-0.{CLUSTER}-brokers.{lab.namespace}.svc:{_NAMED['port']}"
+    lab.until("the listener presents the Secret's certificate", lambda: served(lab, address) == first, 600)
+    lab.until_ready(600)
+    before = starts(lab)
+    own(lab, "elsewhere.example.com")
+    lab.until_waiting("ListenerCertificateInvalid")
+    second = x509.load_pem_x509_certificate(own(lab, *hosts))
+    lab.until("it presents the new certificate", lambda: served(lab, address) == second, 400)
+    assert starts(lab) == before
 
 
 def test_a_user_has_its_secret_and_its_rights_and_leaves_nothing_behind(running: Lab) -> None:

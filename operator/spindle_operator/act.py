@@ -21,6 +21,7 @@ from spindle.model.actions import (
     AddVoter,
     Apply,
     CertifyAgents,
+    CopyCertificates,
     Create,
     CreateTopic,
     Delete,
@@ -34,6 +35,7 @@ from spindle.model.actions import (
     Patch,
     PlaceReplicas,
     Reassign,
+    ReloadCertificates,
     RemoveVoter,
     SetConfigs,
     SetPassword,
@@ -160,6 +162,8 @@ class Actor:
             IssueCertificate: self._certificates.issue,
             CertifyAgents: self._certificates.certify,
             TurnCa: self._certificates.turn,
+            CopyCertificates: self._certificates.copy,
+            ReloadCertificates: self._reload_certificates,
             KeepPassword: self._certificates.keep_password,
             SetPassword: self._set_password,
             Reassign: self._reassign,
@@ -247,6 +251,10 @@ class Actor:
         if action.record is not None:  # what is not on record is never taken for Spindle's own
             await self._patch(action.record)
         await self._executor.carry_out(action)
+
+    async def _reload_certificates(self, action: ReloadCertificates) -> None:
+        await self._executor.carry_out(action)
+        await self._patch(action.record)
 
     async def _delete(self, action: Delete) -> None:
         if action.grace_seconds == 0:

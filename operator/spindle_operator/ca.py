@@ -6,6 +6,7 @@ passphrase, as Kafka reads them from PEM stores; access to the Secret protects t
 
 import datetime as dt
 import ipaddress
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -179,6 +180,59 @@ def authority_problem(authority: Pem, now: dt.datetime | None = None) -> str:
     if certificate.not_valid_after_utc <= now:
         return f"Its certificate expired on {certificate.not_valid_after_utc:%Y-%m-%d}."
     return ""
+
+
+def server_keystore(chain: bytes, key: bytes, now: dt.datetime | None = None) -> bytes:
+    """Key and certificate chain of a server in one PEM text with a PKCS 8 key, as Kafka reads it.
+
+    Args:
+        chain: the server's certificate, then each authority that signed the one before it; the last one may be missing.
+        key: its private key, in any PEM form, not encrypted.
+        now: by default the current time.
+
+    Raises:
+        ValueError: why clients could not connect to a server with them, as a sentence.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    try:
+        certificates = x509.load_pem_x509_certificates(chain)
+        usable = _good_for_servers(certificates[0])
+    except (*_MALFORMED, ValueError) as error:
+        raise ValueError(f"tls.crt cannot be parsed: {error}.") from error
+    private = _server_key(key)
+    first = certificates[0]
+    if first.public_key() != private.public_key():
+        raise ValueError(
+            "tls.key does not belong to the first certificate in tls.crt: the server's own certificate has to come first."
+        )
+    for number, (one, signer) in enumerate(itertools.pairwise(certificates), 1):
+        if not _signed(one, signer):
+            raise ValueError(
+                f"Certificate {number + 1} in tls.crt did not sign certificate {number}: they are not in order."
+            )
+    for number, each in enumerate(certificates, 1):
+        which = "Its certificate" if number == 1 else f"Certificate {number} in tls.crt"
+        if each.not_valid_after_utc <= now:
+            raise ValueError(f"{which} expired on {each.not_valid_after_utc:%Y-%m-%d}.")
+        if each.not_valid_before_utc > now:
+            raise ValueError(f"{which} is not valid before {each.not_valid_before_utc:%Y-%m-%d %H:%M} UTC.")
+    if not usable:
+        raise ValueError("Its certificate is not valid for servers (extended key usage).")
+    return _key_pem(private) + b"".join(map(_pem, certificates))
+
+
+def _server_key(pem: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except TypeError as error:
+        raise ValueError("tls.key is encrypted.") from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise ValueError("tls.key is no private key in PEM.") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise ValueError("tls.key is neither an elliptic-curve nor an RSA key.")  # noqa: TRY004 - it is the data that is wrong
+    if isinstance(key, rsa.RSAPrivateKey) and key.key_size < _LEAST_RSA:
+        raise ValueError(f"tls.key has {key.key_size} bits; RSA needs at least {_LEAST_RSA}.")
+    return key
 
 
 def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
@@ -397,7 +451,7 @@ def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

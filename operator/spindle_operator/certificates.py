@@ -10,10 +10,18 @@ from hashlib import sha256
 from typing import Any, Final
 
 from spindle.api import names
-from spindle.model.actions import CertifyAgents, IssueCa, IssueCertificate, KeepPassword, TurnCa
+from spindle.listeners.own_certificates import file_names, listener_of, mark
+from spindle.model.actions import (
+    CertifyAgents,
+    CopyCertificates,
+    IssueCa,
+    IssueCertificate,
+    KeepPassword,
+    TurnCa,
+)
 from spindle.model.times import stamp
 from spindle.security.certificates import FOLLOWING, FORMER
-from spindle_operator import ca
+from spindle_operator import ca, own_certificate
 from spindle_operator.kinds import CONFIG_MAP, SECRET
 from spindle_operator.kube import Kube
 from spindle_operator.writing import Writer
@@ -135,6 +143,22 @@ class Certificates:
             action.seen,
         )
 
+    async def copy(self, action: CopyCertificates) -> None:
+        """Copy the listeners' own certificates into the Secret that brokers read.
+
+        Raises:
+            RuntimeError: a Secret has changed since it was read; the next pass makes a new plan.
+        """
+        name = str(action.metadata["name"])
+        stored = await self._stored(name, str(action.seen["uid"])) if action.seen is not None else {}
+        data = {key: pem for key, pem in stored.items() if listener_of(key) in action.keep}
+        for listener, (source, expected) in action.sources.items():
+            found = own_certificate.read(await self._kube.get(SECRET, self._namespace, source))
+            if found.certificate is None or found.certificate.fingerprint != expected:
+                raise RuntimeError(f"Secret {source} has changed since it was read")
+            data |= dict.fromkeys(file_names(listener, mark(found.certificate)), found.keystore)
+        await self._writer.put(self._secret(_written(action.metadata, ""), data), action.seen)
+
     async def keep_password(self, action: KeepPassword) -> None:
         """Write the Secret of a user with a password; generates the password unless there is one.
 
@@ -207,9 +231,12 @@ class Certificates:
 
 def _dated(action: IssueCertificate | KeepPassword | CertifyAgents) -> dict[str, Any]:
     """The object's metadata with the time since which it lists these CAs: from the action, else now."""
-    annotations = action.metadata.get("annotations") or {}
-    written = {names.ANN_WRITTEN: action.since or stamp(time.time())}
-    return {**action.metadata, "annotations": {**annotations, **written}}
+    return _written(action.metadata, action.since)
+
+
+def _written(metadata: Mapping[str, Any], since: str) -> dict[str, Any]:
+    annotations = metadata.get("annotations") or {}
+    return {**metadata, "annotations": {**annotations, names.ANN_WRITTEN: since or stamp(time.time())}}
 
 
 def _encoded(value: bytes) -> str:

@@ -4,6 +4,7 @@ from spindle.model.actions import (
     Action,
     Apply,
     CertifyAgents,
+    CopyCertificates,
     Create,
     Delete,
     Evict,
@@ -54,6 +55,8 @@ def _describe_secret(action: Action) -> str:
             return f"{action.step} the next CA in {action.secret}"
         case KeepPassword() | SetPassword():
             return f"{type(action).__name__} of user {action.user}"
+        case CopyCertificates():
+            return f"copy certificates of listeners: {', '.join(sorted(action.sources)) or 'none'}"
         case CertifyAgents():
             return f"issue certificates of {counted(len(action.requests), 'agent')}, keep those of {len(action.keep)}"
         case _:

@@ -22,6 +22,7 @@ from spindle.model.actions import (
     PlaceReplicas,
     RaiseFeatures,
     Reassign,
+    ReloadCertificates,
     RemoveVoter,
     SetConfigs,
     TrimPartitions,
@@ -85,6 +86,12 @@ def _set_configs(link: KafkaClient, action: SetConfigs) -> None:
 def _tune(link: KafkaClient, action: Tune) -> None:
     broker = "" if action.broker is None else str(action.broker)
     kafka_commands.set_configs(link, "broker", broker, action.values)
+
+
+def _reload_certificates(link: KafkaClient, action: ReloadCertificates) -> None:
+    # The second request is no change to the file's settings, but makes the broker read the file that they name.
+    for values in (action.paths, dict.fromkeys(action.paths)):
+        kafka_commands.set_configs(link, "broker", str(action.broker), values)
 
 
 def _text_of_tune(action: Tune) -> str:
@@ -156,6 +163,9 @@ KAFKA_ACTIONS: Final[Mapping[type[Action], KafkaAction[Any]]] = {
     ),
     SetConfigs: KafkaAction(
         _set_configs, lambda it: f"set {', '.join(sorted(it.values))} of {it.target} {it.name}"
+    ),
+    ReloadCertificates: KafkaAction(
+        _reload_certificates, lambda it: f"make broker {it.broker} load certificates of listeners"
     ),
     Tune: KafkaAction(_tune, _text_of_tune),
     RaiseFeatures: KafkaAction(

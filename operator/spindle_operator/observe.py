@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
+from spindle.listeners.own_certificates import file_names, listener_of
 from spindle.model import objects
 from spindle.model.allowed import KAFKA_REPOSITORY, Allowed
 from spindle.model.freshness import FactsRead
@@ -26,7 +27,7 @@ from spindle.security.name_conflicts import REASONS
 from spindle.security.secrets import ANN_GRANTED
 from spindle.topics.wanted import keys_to_read
 from spindle.users.principals import principals_to_read
-from spindle_operator import agents, ca, ca_source, shared_objects, starts
+from spindle_operator import agents, ca, ca_source, own_certificate, shared_objects, starts
 from spindle_operator.certificates import password_mark
 from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
@@ -228,6 +229,7 @@ async def _snapshot(
         shared_objects=await shared_objects.look(kube, namespace, specs, lists[CLAIM], problems),
         ca_source=await ca_source.look(kube, cluster),
         ca_source_before=await ca_source.before(kube, cluster, specs),
+        listener_sources=await own_certificate.look(kube, namespace, specs),
         agent_namespace=watched.namespace,
         agent_certificates={
             str(each["metadata"]["name"]): certificates_view(each) for each in watched.certificates
@@ -413,7 +415,18 @@ def secret_view(secret: Mapping[str, Any]) -> SecretView:
         password=password_mark(_decoded(data, "password")),
         following=_certificate(name, _decoded(data, FOLLOWING), None),
         former=_certificate(name, _decoded(data, FORMER), None),
+        listeners=_of_listeners(name, data),
     )
+
+
+def _of_listeners(name: str, data: Mapping[str, str]) -> dict[str, Certificate]:
+    """Listener → its own certificate, of the Secret that brokers read."""
+    found = {
+        listener: _certificate(f"{name} ({key})", _decoded(data, key), None)
+        for key in data
+        if (listener := listener_of(key)) is not None and key == file_names(listener)[0]
+    }
+    return {listener: certificate for listener, certificate in found.items() if certificate is not None}
 
 
 def certificates_view(config_map: Mapping[str, Any]) -> AgentCertificates:

@@ -94,6 +94,18 @@ LISTENERS = [
         )
     ),
     case(
+        "a-path-for-a-certificate",
+        {f"{FIRST}": listener(certificate={"secretName": "../x"})},
+        f"{FIRST}.certificate.secretName",
+        "write for example kafka-outside",
+    ),
+    case(
+        "certificate-without-tls",
+        {f"{FIRST}": listener(tls=False, auth="scram", certificate={"secretName": "x"})},
+        f"{FIRST}.certificate",
+        "remove tls: false",
+    ),
+    case(
         "same-base",
         {
             "spec.listeners": [

@@ -16,6 +16,7 @@ from spindle.model.actions import (
     Action,
     AlterUser,
     Apply,
+    CopyCertificates,
     Create,
     Delete,
     ElectPreferred,
@@ -27,6 +28,7 @@ from spindle.model.actions import (
     MarkDown,
     Patch,
     Reassign,
+    ReloadCertificates,
     SetPassword,
     SetPodCondition,
     TryPod,
@@ -35,7 +37,7 @@ from spindle.model.actions import (
 from spindle.model.allowed import Allowed
 from spindle.model.pod_trials import PodTrial
 from spindle.model.rights import UserView
-from spindle.model.snapshot import CaSource, Certificate, ClusterSnapshot, SecretView
+from spindle.model.snapshot import CaSource, Certificate, ClusterSnapshot, ListenerSource, SecretView
 from spindle.model.spec_findings import SharedObject
 from spindle.model.times import stamp
 from spindle.model.view import Broker, KafkaView, LogDir, Partition, Quorum, Voter
@@ -82,6 +84,8 @@ class World(Nodes):
     partitions: tuple[Partition, ...] = ()
     granted: bool = False
     ca_source: CaSource | None = None
+    listener_sources: dict[str, ListenerSource] = field(default_factory=dict)
+    undelivered: set[int] = field(default_factory=set)  # brokers whose node did not get a changed Secret
     # Whatever a test asks for is allowed, unless it is about that.
     allowed: Allowed = field(default_factory=lambda: Allowed(images=("*",), annotations=("*",)))
     lent: dict[str, SharedObject] = field(default_factory=dict)
@@ -131,6 +135,7 @@ class World(Nodes):
         pick = {kind: () if plural in self.unknown else self.all(kind) for kind, plural in _PLURALS.items()}
         return ClusterSnapshot(
             ca_source=self.ca_source,
+            listener_sources=self.listener_sources,
             pod_trials=self.trials,
             allowed=self.allowed,
             shared_objects=self._lent(),
@@ -271,10 +276,10 @@ class World(Nodes):
                 self.cluster["status"]["takingDown"] = [dict(entry) for entry in action.entries]
             case IssueCa():
                 self._issue_ca(action)
-            case IssueCertificate():
-                self._issue(action)
-            case TurnCa():
-                self._turn(action)
+            case IssueCertificate() | TurnCa():
+                self._with_the_ca(action)
+            case CopyCertificates() | ReloadCertificates():
+                self._own_certificates(action)
             case KeepPassword() | SetPassword() | AlterUser():
                 self._user(action)
             case GrantAdmin():
@@ -364,6 +369,12 @@ class World(Nodes):
         made = action.source[1] if action.source else "ca"
         self._secret(action.metadata, "ca", made, (), trust=(made,))
 
+    def _with_the_ca(self, action: IssueCertificate | TurnCa) -> None:
+        if isinstance(action, TurnCa):
+            self._turn(action)
+        else:
+            self._issue(action)
+
     def _issue(self, action: IssueCertificate) -> None:
         authority = self.get("Secret", "demo-ca")["view"]
         trust = (
@@ -380,6 +391,25 @@ class World(Nodes):
             "annotations": {**old.get("annotations", {}), **written},
         }
         self._secret(metadata, action.common_name, trust[0], action.dns_names, trust=trust)
+
+    def _own_certificates(self, action: CopyCertificates | ReloadCertificates) -> None:
+        if isinstance(action, ReloadCertificates):
+            if action.broker not in self.undelivered:
+                self.act(action.record)
+            return
+        name = str(action.metadata["name"])
+        there = self.objects.get(("Secret", name))
+        had = there["view"]["listeners"] if there else {}
+        kept = {listener: each for listener, each in had.items() if listener in action.keep}
+        made = {
+            listener: self.listener_sources[source].certificate
+            for listener, (source, _) in action.sources.items()
+        }
+        metadata = {**action.metadata, "annotations": {names.ANN_WRITTEN: stamp(self.now)}}
+        view: dict[str, Any] = {"fingerprint": None, "trust": [], "listeners": {**kept, **made}}
+        self.put(
+            {"kind": "Secret", "metadata": {**(there or {}).get("metadata", {}), **metadata}, "view": view}
+        )
 
     def _turn(self, action: TurnCa) -> None:
         secret = self._guarded("Secret", action.secret, action.uid, action.resource_version)
@@ -498,4 +528,5 @@ def _secret_view(secret: dict[str, Any]) -> SecretView:
         view.get("password"),
         certificate(view.get("following")),
         certificate(view.get("former")),
+        view.get("listeners") or {},
     )

@@ -608,6 +608,9 @@ class Person:
         def change(spec: Json) -> None:
             for place in (spec, *spec["brokerPools"]):
                 place["config"] = {k: v for k, v in (place.get("config") or {}).items() if k != key}
+            for listener in spec.get("listeners") or ():  # the key of one is <name>.<field>
+                if key.startswith(f"{listener['name']}."):
+                    listener.pop(key.partition(".")[2], None)
 
         self._edit(wait, f"without {key}", change)
 
@@ -619,6 +622,15 @@ class Person:
                 place.pop("podTemplate", None)
 
         self._edit(wait, "without pod templates", change)
+
+    def certificate_back(self, wait: Wait) -> None:
+        """Let listeners present Spindle's certificates again."""
+
+        def change(spec: Json) -> None:
+            for listener in spec.get("listeners") or ():
+                listener.pop("certificate", None)
+
+        self._edit(wait, "without certificates of listeners", change)
 
     def accept_again(self, wait: Wait) -> None:
         """Copy the current token from the message."""
@@ -793,6 +805,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             UnderReplicated LastReplicaServed CatchUpInProgress JournalFull ReplicasOnDisk EvictionDeferred QuorumUnknown NoQuorumLeader
             MinIsrUnknown ElrUnknown SettingsUnknown WouldLoseQuorum CorrelatedDiskStalls HangUnconfirmed DiskStillServes CorrelatedDiskFailures CannotRead JobUnreadable NodesUnknown
             UsersUnknown TopicsUnknown UserCertificatesValidForServers ProposalsUnknown AgentCertificatesUnknown ZoneWithoutBrokers SingleZone UnevenSpread CordonNotSupported EvenControllerCount AddressPending
+            ListenerCertificateLacksHosts ListenerCertificateExpiring ListenerCertificateSpreading
             RetentionReduced ProducersThrottled ProducersBlocked MovesBlocked EmptyReplicaMayLead TargetUnavailable TargetUnusable TargetDiskFilling Executing
             MaintenanceWindowClosed TopicDeleted ReplicaRelocated MoveNotStarted ReplicaSizeChanged TargetGone NoMovesLeft Expired Superseded StoppedByUser
             ApprovalWithdrawn MaxDurationExceeded LogDirNotSelectable RunFailed RunSucceeded DiskFailureHasPriority PartitionsUnderMinIsr AnotherProposalExecuting BlockedByOfflineLogDir
@@ -846,6 +859,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.config_back, "ImagePullFailed NoStorageClass DowngradeNotSupported StaticQuorum VersionNotSupported"),
         (_P.settings_back, "InvalidConfig SpecNotAllowed DynamicConfigRejected"),
         (_P.template_back, "InvalidPodTemplate PodTemplateRefused AddedContainerFailed"),
+        (_P.certificate_back, "ListenerCertificateInvalid"),
         (_P.topic_settings, "CorruptSegment"),
     )
     for reason in reasons.split()

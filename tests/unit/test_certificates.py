@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spindle.model.actions import KeepPassword
+from spindle.model.actions import CopyCertificates, KeepPassword
 from spindle_operator import ca
 from spindle_operator.certificates import Certificates
 
@@ -56,3 +56,33 @@ async def test_a_password_is_kept_as_it_is() -> None:
     (secret,) = await keep('zä"\\'.encode())
     login = base64.b64decode(secret["data"]["sasl.jaas.config"]).decode()
     assert login.endswith('username="ann" password="zä\\"\\\\";')
+
+
+async def test_a_listeners_certificate_is_copied_with_its_key_as_kafka_reads_it_and_others_stay() -> None:
+    made = ca.issue(ca.make_ca("elsewhere"), "kafka", ["a.example.com"])
+    kube, writer = FakeKube(b""), FakeWriter()
+    kube.secrets["theirs"] = {key: made[key] for key in ("tls.crt", "tls.key")}
+    kube.secrets["demo-listeners"] = {"inside.pem": b"1", "inside.aa.pem": b"1", "gone.pem": b"2"}
+    copier = Certificates(kube, CLUSTER, writer)  # type: ignore[arg-type]
+    mark = ca.describe(made["tls.crt"]).fingerprint
+
+    async def copy(fingerprint: str) -> None:
+        metadata = {"name": "demo-listeners"}
+        sources = {"outside": ("theirs", fingerprint)}
+        await copier.copy(
+            CopyCertificates(metadata=metadata, sources=sources, keep=("inside",), seen={"uid": "s"})
+        )
+
+    with pytest.raises(RuntimeError, match="Secret theirs has changed"):
+        await copy("another")
+    assert not writer.written
+    await copy(mark)
+    (secret,) = writer.written
+    assert set(secret["data"]) == {
+        "inside.pem",
+        "inside.aa.pem",
+        "outside.pem",
+        f"outside.{mark[:16]}.pem",
+    }
+    assert base64.b64decode(secret["data"]["outside.pem"]) == made["tls.key"] + made["tls.crt"]
+    assert "spindle.dev/written" in secret["metadata"]["annotations"]

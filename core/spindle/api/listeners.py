@@ -17,6 +17,26 @@ _HOST_NUMBER: Final = "([0-9]|[{]nodeId[}])+"
 _TAKEN_PORTS: Final = (9090, 9091, 9092, 9404)
 
 
+class ListenerCertificate(ApiModel):
+    """A certificate of the user's own."""
+
+    secret_name: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+                    "secretName is the name of a Secret in the KafkaCluster's namespace: write for example kafka-outside",
+                ),
+                maxLength=253,
+            )
+        ),
+    ] = Field(
+        description="Secret in the same namespace with tls.crt (the certificate, followed by those of intermediate authorities) and tls.key, "
+        "the format of cert-manager. The Secret's owner must label it spindle.dev/usable-by: <KafkaCluster>."
+    )
+
+
 class Listener(ApiModel):
     """An additional listener of every broker. Connections are encrypted unless tls is false."""
 
@@ -42,6 +62,11 @@ class Listener(ApiModel):
                 "self.tls || self.auth != 'mtls'",
                 "a listener without TLS cannot ask for client certificates: write auth: scram, or remove tls: false",
                 field=".auth",
+            ),
+            rule(
+                "self.tls || !has(self.certificate)",
+                "a listener without TLS presents no certificate: omit certificate, or remove tls: false",
+                field=".certificate",
             ),
             rule(
                 "self.type == 'loadbalancer' || !has(self.loadBalancerSourceRanges)",
@@ -109,6 +134,11 @@ class Listener(ApiModel):
         True,
         description="Whether connections are encrypted. Without TLS, everybody on the way can read and change what is sent, also what clients "
         "with passwords send after they have logged in: only for networks that protect it otherwise.",
+    )
+    certificate: ListenerCertificate | None = Field(
+        None,
+        description="A certificate of your own for this listener, for clients that trust its authority and not the cluster's. When the Secret holds "
+        "another one, brokers take it up without a restart. If unset, the certificates that Spindle issues.",
     )
     address_types: (
         Annotated[
@@ -256,4 +286,12 @@ class ListenerStatus(ApiModel):
     )
 
 
-__all__ = ["MAX_LISTENERS", "RESERVED", "Listener", "ListenerStatus", "Listeners", "of_broker"]
+__all__ = [
+    "MAX_LISTENERS",
+    "RESERVED",
+    "Listener",
+    "ListenerCertificate",
+    "ListenerStatus",
+    "Listeners",
+    "of_broker",
+]

@@ -85,6 +85,8 @@ ANN_PARTS: Final = (
 # On objects with certificates: the time since which they contain their present CAs. A renewal does not change it.
 ANN_WRITTEN: Final = f"{GROUP}/written"
 # On pods of brokers: the type of each listener at the pod's creation, as name=type separated by spaces.
+# Marks of the listeners' own certificates: that a pod was created with, and that its process has loaded since.
+ANN_OWN_CERTIFICATES: Final = f"{GROUP}/listener-certificates"
 ANN_LISTENERS: Final = f"{GROUP}/listeners"
 # On other objects: a hash of what the operator applied last, so that drift is detected with one comparison.
 ANN_APPLIED: Final = f"{GROUP}/applied"
@@ -136,6 +138,9 @@ HANDOVER_DIR: Final = "/var/lib/kafka/spindle"  # an emptyDir: what preflight pa
 CONFIG_DIR: Final = "/etc/spindle/config"  # the ConfigMap
 TLS_DIR: Final = "/etc/spindle/tls"  # the Secret
 TOPICS_DIR: Final = "/etc/spindle/topics"  # the ConfigMap with the topics of spec.metrics.topics
+LISTENERS_DIR: Final = (
+    "/etc/spindle/listeners"  # the Secret with the certificates of listeners that have their own
+)
 LOGGERS_DIR: Final = "/etc/spindle/loggers"  # the ConfigMap with the levels of spec.logging
 PODINFO_DIR: Final = "/etc/spindle/podinfo"  # downward API
 IDENTITY_FILE: Final = "spindle.json"  # at the root of each volume, next to log/
@@ -261,6 +266,11 @@ def ca_secret(cluster: str) -> str:
 def tls_secret(cluster: str, node_id: int) -> str:
     """Secret with one node's key and certificate."""
     return f"{pod_name(cluster, node_id)}-tls"
+
+
+def listeners_secret(cluster: str) -> str:
+    """Secret with the certificates of listeners that have their own, as brokers read them."""
+    return f"{cluster}-listeners"
 
 
 def operator_secret(cluster: str) -> str:

@@ -16,6 +16,7 @@ from spindle.config.dynamic_config import fixed
 from spindle.config.release import version_to_run
 from spindle.listeners.advertised_listeners import listeners_of
 from spindle.listeners.broker_listener import BrokerListener
+from spindle.listeners.own_certificates import certificate_marks
 from spindle.manifests.pods import HOSTNAME_KEY
 from spindle.model import objects
 from spindle.model.allowed import providers_in_use
@@ -130,6 +131,7 @@ def _broker_inputs(
             each.name: each.type for each in state.spec.listeners if each.name in {d.name for d in listeners}
         },
         certificate=_certificate(state, node_id),
+        own_certificates=certificate_marks(state, (each.name for each in listeners if each.own_certificate)),
         providers=properties.providers,
         log_dirs=found.text() if (found := list_of(state, broker)) else "",
         only_if_used=tuple(sorted(only_if_used)),

@@ -119,7 +119,7 @@ def broker_settings(node: NodeConfig, *, rack: str | None) -> dict[str, str]:
             ]
         ),
         "inter.broker.listener.name": names.LISTENER_REPLICATION,
-        **listener_settings(listeners),
+        **listener_settings(listeners, node.layout.listeners_dir),
     }
     if rack is not None:
         owned["broker.rack"] = rack

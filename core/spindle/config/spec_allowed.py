@@ -43,6 +43,11 @@ def named(spec: KafkaClusterSpec) -> tuple[tuple[str, str, str], ...]:
     """The Secrets and claims of other owners that a spec refers to: kind, name, field."""
     rollup, source = spec.rebalance.rollup, spec.security.ca_secret
     found = [] if source is None else [("Secret", source, "spec.security.caSecret")]
+    found += [
+        ("Secret", each.certificate.secret_name, f"spec.listeners[{each.name}].certificate.secretName")
+        for each in spec.listeners
+        if each.certificate is not None
+    ]
     if rollup is not None and rollup.secret_name is not None:
         found.append(("Secret", rollup.secret_name, "spec.rebalance.rollup.secretName"))
     if rollup is not None and rollup.claim_name is not None:

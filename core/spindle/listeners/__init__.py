@@ -1,1 +1,6 @@
-"""Listeners: their properties, Services and the addresses that brokers advertise."""
+"""Listeners: their properties, Services, own certificates and the addresses that brokers advertise."""
+
+from typing import Final
+
+# Modules that the programs may import (tests/unit/test_fronts.py).
+FRONT: Final = ("own_certificates",)

@@ -4,6 +4,7 @@ from spindle.api import names
 from spindle.api.listeners import Listener
 from spindle.listeners.broker_listener import BrokerListener
 from spindle.listeners.external_types import EXTERNAL_TYPES
+from spindle.listeners.own_certificates import is_there
 from spindle.model import objects
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
@@ -14,7 +15,16 @@ def listeners_of(state: ClusterState, broker: SnapshotObject) -> tuple[BrokerLis
     broker_id = int(broker["spec"]["id"])
     found = ((each, address_of(state, each, broker_id)) for each in state.spec.listeners)
     return tuple(
-        BrokerListener(each.name, each.port, each.auth, address[0], address[1], each.tls, _limits(each))
+        BrokerListener(
+            each.name,
+            each.port,
+            each.auth,
+            address[0],
+            address[1],
+            each.tls,
+            _limits(each),
+            own_certificate=each.certificate is not None and is_there(state, each.name, broker_id),
+        )
         for each, address in found
         if address is not None
     )

@@ -27,6 +27,7 @@ class BrokerListener:
         auth: ``none``, ``mtls`` or ``scram``.
         host, advertised: advertised name or address, and port.
         tls: whether connections are encrypted.
+        own_certificate: whether it presents a certificate of the user's own, from the file for it in the layout's folder.
         limits: Kafka's settings of the listener that limit its connections, without their prefix.
     """
 
@@ -37,6 +38,7 @@ class BrokerListener:
     advertised: int
     tls: bool = True
     limits: tuple[tuple[str, str], ...] = ()
+    own_certificate: bool = False
 
     @property
     def listener(self) -> str:
@@ -50,13 +52,25 @@ class BrokerListener:
         return f"{host}:{self.advertised}"
 
 
+def keystore_key(listener: str) -> str:
+    """Kafka's setting for the file with a listener's key and certificate chain."""
+    return f"listener.name.{listener}.ssl.keystore.location"
+
+
+def keystore_path(folder: str, listener: str, mark: str = "") -> str:
+    """That file: the present one, or the same under a name that tells it from others."""
+    return f"{folder}/{listener}{f'.{mark}' if mark else ''}.pem"
+
+
 def protocols(listeners: Iterable[BrokerListener]) -> dict[str, str]:
     """Kafka's security protocol of each listener."""
     return {listener.listener: _PROTOCOLS[listener.auth == SCRAM, listener.tls] for listener in listeners}
 
 
-def listener_settings(listeners: Iterable[BrokerListener]) -> Mapping[str, str]:
+def listener_settings(listeners: Iterable[BrokerListener], folder: str) -> Mapping[str, str]:
     """Properties of a broker for its listeners, except addresses and protocols.
+
+    ``folder`` has the listeners' own certificates.
 
     Source: Kafka's ``ChannelBuilders``, which prefers ``listener.name.<in small letters>.<key>`` to ``<key>``.
     """
@@ -66,6 +80,10 @@ def listener_settings(listeners: Iterable[BrokerListener]) -> Mapping[str, str]:
         # A client that presents a certificate without being asked for one has the same identity as without it.
         if listener.tls:
             settings[f"{prefix}.ssl.client.auth"] = "required" if listener.auth == MTLS else "none"
+        if listener.own_certificate:
+            settings |= {keystore_key(listener.name): keystore_path(folder, listener.name)}
+            # Its next certificate may have another subject and other hosts (SslFactory.ensureCompatible would refuse it).
+            settings |= {f"{prefix}.ssl.allow.{what}.changes": "true" for what in ("dn", "san")}
         if listener.auth == SCRAM:
             settings[f"{prefix}.sasl.enabled.mechanisms"] = MECHANISM
             settings[f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config"] = _LOGIN

@@ -30,6 +30,7 @@ HOSTNAME_KEY: Final = "kubernetes.io/hostname"
 
 _LAYOUT: Final = Layout()
 LOOPBACK: Final = "127.0.0.1"
+_LISTENERS: Final = "listeners"
 _LOGGERS: Final = "loggers"
 _TOPICS: Final = "topics"
 # Limit of a pod's folders on the node. Only a broker's metadata log grows, which Kafka limits to some hundred megabytes.
@@ -147,6 +148,11 @@ def disks_annotation(disks: tuple[DiskInputs, ...]) -> str:
     )
 
 
+def own_certificates_text(marks: Mapping[str, str]) -> str:
+    """Listeners and the marks of their own certificates, as text of an annotation."""
+    return " ".join(f"{listener}={mark}" for listener, mark in sorted(marks.items()))
+
+
 def pod_labels(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     """The labels of a broker's or controller's pod."""
     return labels(cluster, node) | {names.LABEL_BUDGET: node.budget or _budget(cluster, node)}
@@ -218,6 +224,8 @@ def _annotations(cluster: ClusterInputs, node: NodeInputs) -> dict[str, str]:
     }
     if node.certificate is not None:
         result[names.ANN_CERTIFICATE] = node.certificate
+    if node.own_certificates:
+        result[names.ANN_OWN_CERTIFICATES] = own_certificates_text(node.own_certificates)
     if node.avoid:
         result[names.ANN_AVOIDED] = ",".join(map(host_mark, node.avoid))
     if node.log_dirs:
@@ -327,6 +335,8 @@ def _mounts(node: NodeInputs, *, preflight: bool) -> list[dict[str, Any]]:
     else:
         mounts[2]["readOnly"] = True
         mounts.append({"name": "tls", "mountPath": _LAYOUT.tls_dir, "readOnly": True})
+        if node.own_certificates:
+            mounts.append({"name": _LISTENERS, "mountPath": _LAYOUT.listeners_dir, "readOnly": True})
         mounts.append({"name": _LOGGERS, "mountPath": _LAYOUT.loggers_dir, "readOnly": True})
         if role_of(node) == names.ROLE_BROKER:
             mounts.append({"name": _TOPICS, "mountPath": _LAYOUT.topics_dir, "readOnly": True})
@@ -367,6 +377,16 @@ def _volumes(cluster: ClusterInputs, node: NodeInputs) -> list[dict[str, Any]]:
             "name": "tls",
             "secret": {"secretName": names.tls_secret(cluster.name, node.node_id), "defaultMode": 0o440},
         },
+        *(
+            [
+                {
+                    "name": _LISTENERS,
+                    "secret": {"secretName": names.listeners_secret(cluster.name), "defaultMode": 0o440},
+                }
+            ]
+            if node.own_certificates
+            else []
+        ),
         {
             "name": "podinfo",
             "downwardAPI": {

@@ -20,7 +20,20 @@ OWN_CONTAINERS: Final = frozenset(
     }
 )
 _VOLUMES: Final = frozenset(
-    {"config", "disks", "handover", "metadata", "podinfo", "rollup", "scratch", "tls", "tmp", "topics"}
+    {
+        "config",
+        "disks",
+        "handover",
+        "listeners",
+        "loggers",
+        "metadata",
+        "podinfo",
+        "rollup",
+        "scratch",
+        "tls",
+        "tmp",
+        "topics",
+    }
 )
 _VOLUME_PREFIXES: Final = ("disk-", "spark-", "hadoop-", "pod-template", "kube-api-access")
 _LABELS: Final = frozenset({"app.kubernetes.io/name", "app.kubernetes.io/instance", names.LABEL_MANAGED_BY})

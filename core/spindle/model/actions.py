@@ -204,6 +204,25 @@ class IssueCertificate(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CopyCertificates(Action):
+    """Write the listeners' own certificates, from the Secrets that the spec names, into the Secret that brokers read.
+
+    Attributes:
+        metadata: of that Secret.
+        sources: listener → (Secret, fingerprint of the certificate in it). If that holds another one by now, nothing is written.
+        keep: listeners whose certificate stays; those of all others are removed.
+        seen: metadata of the Secret that is overwritten; None to create it.
+    """
+
+    doing: ClassVar[str] = "copying the certificates of listeners"
+
+    metadata: Mapping[str, Any]
+    sources: Mapping[str, tuple[str, str]]
+    keep: tuple[str, ...] = ()
+    seen: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class CertifyAgents(Action):
     """Write the ConfigMap of the agents' certificates for one cluster: new ones for some nodes, the present ones for others.
 
@@ -413,6 +432,25 @@ class Tune(Action):
 
     broker: int | None
     values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReloadCertificates(Action):
+    """Make a running broker load listeners' own certificates, and record it if it has.
+
+    Attributes:
+        paths: setting of the broker → file with the new certificate. It is set and removed again: Kafka refuses a file that it cannot read, so
+            this also shows that the file has reached the broker.
+        record: the note on the KafkaBroker.
+    """
+
+    doing: ClassVar[str] = (
+        "loading the certificate of a listener without a restart; the message has Kafka's error"
+    )
+
+    broker: int
+    paths: Mapping[str, str]
+    record: Patch
 
 
 @dataclass(frozen=True, kw_only=True)

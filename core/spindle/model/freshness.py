@@ -61,6 +61,8 @@ TABLE: Final[Mapping[type[Action], Freshness]] = {
     actions.IssueCa: _guarded(12),  # create-only, but a second CA would lock all clients out
     actions.TurnCa: _guarded(12),
     actions.IssueCertificate: _ROUTINE,
+    actions.CopyCertificates: _ROUTINE,
+    actions.ReloadCertificates: _ROUTINE,
     actions.CertifyAgents: _ROUTINE,
     actions.KeepPassword: _ROUTINE,
     actions.SetPassword: _ROUTINE,

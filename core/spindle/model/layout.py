@@ -59,6 +59,11 @@ class Layout:
         return self.root + names.LOGGERS_DIR
 
     @property
+    def listeners_dir(self) -> str:
+        """The mounted Secret with the certificates of listeners that have their own."""
+        return self.root + names.LISTENERS_DIR
+
+    @property
     def podinfo_dir(self) -> str:
         """The pod's annotations, from the downward API."""
         return self.root + names.PODINFO_DIR

@@ -7,6 +7,7 @@ from spindle.model.actions import (
     Action,
     Apply,
     CertifyAgents,
+    CopyCertificates,
     Create,
     CreateTopic,
     Delete,
@@ -51,7 +52,7 @@ def target_of(action: Action) -> Target | None:
             about = action.kind, action.name
         case Evict() | SetPodCondition():
             about = "Pod", action.pod
-        case IssueCertificate() | KeepPassword():
+        case IssueCertificate() | KeepPassword() | CopyCertificates():
             about = "Secret", str(action.metadata["name"])
         case IssueCa() | TurnCa() | SetPassword():
             about = "Secret", action.secret

@@ -45,6 +45,7 @@ class SecretView:
         trust: fingerprints of the trusted CAs (``ca.crt``), in their order.
         password: a hash of the password in it, None if it has none.
         following, former: of a CA's Secret: the next and the previous signing CA.
+        listeners: of the Secret that brokers read: listener → its own certificate.
     """
 
     metadata: Mapping[str, Any]
@@ -54,6 +55,7 @@ class SecretView:
     password: str | None = None
     following: Certificate | None = None
     former: Certificate | None = None
+    listeners: Mapping[str, Certificate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,19 @@ class CaSource:
 
     Attributes:
         certificate: of the CA in it; None if it cannot be used.
+        problem: why it cannot, as a sentence; empty if it can.
+    """
+
+    certificate: Certificate | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class ListenerSource:
+    """A Secret that ``certificate.secretName`` of a listener names.
+
+    Attributes:
+        certificate: the one in it; None if it cannot be used.
         problem: why it cannot, as a sentence; empty if it can.
     """
 
@@ -114,6 +129,7 @@ class ClusterSnapshot:
         shared_objects: ``Secret/name``, ``PersistentVolumeClaim/name`` of what the spec, or the one on record, names → whether it may be used.
         ca_source: the Secret with the CA, if the spec names one.
         ca_source_before: the same of the spec on record, where that names another Secret.
+        listener_sources: the Secrets with listeners' own certificates that the spec, or the one on record, names, by their names.
         agent_namespace: the agents' namespace; empty if there are none.
         named: objects (of Secrets only the metadata) that exist under a name that this cluster needs; lists by label may not contain them.
         agent_certificates: ConfigMap → those in it, of the agents for this cluster (``"agentcertificates"`` in `unknown` if not readable).
@@ -150,6 +166,7 @@ class ClusterSnapshot:
     shared_objects: Mapping[str, SharedObject] = field(default_factory=dict)
     ca_source: CaSource | None = None
     ca_source_before: CaSource | None = None
+    listener_sources: Mapping[str, ListenerSource] = field(default_factory=dict)
     agent_namespace: str = ""
     agent_certificates: Mapping[str, AgentCertificates] = field(default_factory=dict)
     former_agents: SecretView | None = None

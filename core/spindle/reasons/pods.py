@@ -196,6 +196,42 @@ SECTIONS = (
                 "the address of a broker for clients is known or has changed; a running broker is restarted to advertise it",
             ),
             Reason(
+                "ListenerCertificateCopied",
+                "the certificate of a listener was taken from the Secret that the spec names; brokers load it without a restart",
+            ),
+            Reason(
+                "ListenerCertificateReloaded",
+                "a running broker presents the new certificate of a listener",
+            ),
+            Reason(
+                "ListenerCertificateRemoved",
+                "copies of certificates are deleted, because no broker uses them any more",
+            ),
+            Reason(
+                "ListenerCertificateInvalid",
+                "the certificate in the Secret that a listener names cannot be used; brokers keep the one that they have",
+                "[do what the message says](../listeners.md#a-certificate-of-your-own)",
+                "ticket",
+            ),
+            Reason(
+                "ListenerCertificateLacksHosts",
+                "the certificate of a listener is not valid for hosts that brokers advertise, so clients that verify host names cannot connect to them",
+                "renew it with these names, or change `advertisedHostTemplate`",
+                "ticket",
+            ),
+            Reason(
+                "ListenerCertificateExpiring",
+                "less than a fifth of the validity of a listener's certificate is left, and its Secret holds no newer one",
+                "renew it where it is issued",
+                "ticket",
+            ),
+            Reason(
+                "ListenerCertificateSpreading",
+                "brokers still present the previous certificate of a listener",
+                "nothing: the nodes receive the new one, and the brokers load it",
+                "none",
+            ),
+            Reason(
                 "ListenerRemoved",
                 "the Service of a listener is deleted, because no listener of the spec needs it any more",
             ),

@@ -77,6 +77,7 @@ from spindle.scaling.scale_in import reconcile_scale_in
 from spindle.scrub.scrubbing import reconcile_scrub
 from spindle.security.agent_access import reconcile_agents
 from spindle.security.client_racks import reconcile_client_racks
+from spindle.security.listener_certificates import reconcile_listener_certificates
 from spindle.security.network_policies import reconcile_policies
 from spindle.security.secrets import reconcile_admin, reconcile_rebalance, reconcile_security
 from spindle.storage.add_disks import reconcile_added_disks
@@ -189,6 +190,7 @@ PHASES: Final = (
     Phase(reconcile_brokers),
     Phase(reconcile_agents),
     Phase(reconcile_security),
+    Phase(reconcile_listener_certificates),
     Phase(reconcile_job),
     Phase(reconcile_claims),
     Phase(reconcile_claim_metadata),

@@ -24,6 +24,7 @@ _ACTIONS: Final = {
     "SetPodCondition": "setting the readiness gate of",
     "IssueCertificate": "writing",
     "KeepPassword": "writing",
+    "CopyCertificates": "writing",
     "IssueCa": "creating",
     "TurnCa": "changing",
     "CertifyAgents": "writing",

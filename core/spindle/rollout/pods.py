@@ -29,6 +29,7 @@ from spindle.model.waiting import Waiting
 from spindle.rollout.changed import what_changed
 from spindle.rollout.stalled_rollout import crash_loops
 from spindle.security.certificates import node_stale, restarts_for
+from spindle.security.listener_certificates import not_reloaded
 
 _ACTION: Final = "CreatePod"
 
@@ -89,14 +90,21 @@ def _settle(
                 "SchedulingChanged",
                 "it has no node yet, and the nodes that it may have are others by now",
             )
-        elif restarts_for(state, node_id):
-            wanted[node_id] = RestartRequest(
-                "CertificateRenewed", "its certificate or the authorities that it trusts changed"
-            )
+        elif (renewed := _renewed(state, node_id)) is not None:
+            wanted[node_id] = RestartRequest("CertificateRenewed", renewed)
         else:
             _name_release(builder, pod, shared)
         free = _may_leave_budget(state, pod) or evicted_for_drain(state, node_id)
         _mend_labels(builder, pod, pod_labels(shared, inputs), free=free)
+
+
+def _renewed(state: ClusterState, node_id: int) -> str | None:
+    """Why a node has to be started for a certificate; None if it has not."""
+    if restarts_for(state, node_id):
+        return "its certificate or the authorities that it trusts changed"
+    if listener := not_reloaded(state, node_id):
+        return f"the certificate of listener {listener} changed, and it could not load it while it runs"
+    return None
 
 
 def _unread(state: ClusterState, pod: SnapshotObject, inputs: NodeInputs) -> str | None:

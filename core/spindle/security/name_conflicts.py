@@ -10,6 +10,7 @@ from spindle.model.actions import (
     Action,
     Apply,
     CertifyAgents,
+    CopyCertificates,
     Create,
     Delete,
     Evict,
@@ -75,7 +76,7 @@ def regards(action: Action, namespace: str) -> list[OwnerKey]:
             return [_key(kind, name, action.namespace, namespace)]
         case Evict(pod=pod) | SetPodCondition(pod=pod):
             return [("Pod", OWN, pod)]
-        case IssueCertificate(metadata=meta) | KeepPassword(metadata=meta):
+        case IssueCertificate(metadata=meta) | KeepPassword(metadata=meta) | CopyCertificates(metadata=meta):
             return [_key("Secret", meta["name"], meta.get("namespace"), namespace)]
         case CertifyAgents(metadata=meta):
             return [_key("ConfigMap", meta["name"], meta.get("namespace"), namespace)]
