@@ -34,6 +34,8 @@ def overview(view: ClusterView, now: datetime) -> RenderableType:
                 parts.append(_usage(broker, disk, usage, now))
     status = status_of(view.cluster)
     parts.append(_controllers(view.controllers, _parts(view.cluster)))
+    if topics := status.get("topics"):
+        parts.append(_topics(topics["total"], topics["ready"]))
     parts += [_condition(each) for each in notable(view.cluster)]
     parts += [_waiting(each, now) for each in status.get("waiting") or ()]
     return Group(*parts)
@@ -191,6 +193,11 @@ def _controllers(pods: Sequence[Json], parts: Mapping[str, Sequence[str]]) -> Te
         said = (*parts.get(pod["metadata"]["name"], ()), *(() if ready else ("not ready",)))
         text.append(f" ({', '.join(said)})" if said else "")
     return text
+
+
+def _topics(total: int, ready: int) -> Text:
+    text = Text(f"Topics: {total} managed")
+    return text.append(f", {total - ready} not ready", style="yellow") if ready < total else text
 
 
 def _parts(cluster: Json) -> dict[str, tuple[str, ...]]:

@@ -158,6 +158,9 @@ class KafkaClusterStatus(ApiModel):
     rack_count: Count | None = Field(None, description="Number of racks with brokers.")
     brokers: Tally | None = Field(None, description="Desired and ready brokers.")
     controllers: Tally | None = Field(None, description="Desired and ready controllers.")
+    topics: Tally | None = Field(
+        None, description="KafkaTopics, and those of them that are as their specs say; omitted without any."
+    )
     quorum: QuorumStatus | None = Field(
         None, description="The controller quorum; omitted while Kafka does not report it."
     )

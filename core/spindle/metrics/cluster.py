@@ -13,6 +13,7 @@ from spindle.model.partition_faults import partition_faults
 from spindle.model.replica_index import ReplicaIndex
 from spindle.model.snapshot import ClusterSnapshot, SnapshotObject
 from spindle.model.times import seconds
+from spindle.model.topic_states import STATES, topic_states
 from spindle.model.view import LogDir
 from spindle.reasons import all_reasons
 
@@ -47,6 +48,7 @@ def cluster_samples(snapshot: ClusterSnapshot, decided: ReconcilePlan) -> list[M
         *_waiting(cluster, decided.status, frozenset(brokers)),
         *_of_kafka(cluster, snapshot),
         *_rebalances(cluster, decided),
+        *_managed(cluster, snapshot, decided),
         *_topics(cluster, snapshot, index),
     ]
     for name, broker in sorted(brokers.items()):
@@ -115,6 +117,16 @@ def _rebalances(cluster: tuple[str, str], decided: ReconcilePlan) -> Iterator[Me
     for phase, count in phases.items():
         yield MetricSample(table.REBALANCES, (*cluster, phase), count)
     yield MetricSample(table.REBALANCED, cluster, sum(int(each.get("movedBytes") or 0) for each in open_ones))
+
+
+def _managed(
+    cluster: tuple[str, str], snapshot: ClusterSnapshot, decided: ReconcilePlan
+) -> Iterator[MetricSample]:
+    """The KafkaTopics; nothing while they cannot be listed."""
+    if snapshot.topics and "kafkatopics" not in snapshot.unknown:
+        counts = topic_states(snapshot.topics, decided.topic_statuses)
+        for each in STATES:
+            yield MetricSample(table.TOPICS, (*cluster, each), counts[each])
 
 
 def _topics(

@@ -176,6 +176,13 @@ REBALANCES: Final = _gauge(
 REBALANCED: Final = _gauge(
     "spindle_rebalance_moved_bytes", "Bytes that the KafkaRebalances in progress have moved.", *CLUSTER
 )
+TOPICS: Final = _gauge(
+    "spindle_topics",
+    "KafkaTopics by state: `ready` (the topic is as its spec says), `stalled` (only you can resolve it), `waiting`; absent without KafkaTopics.",
+    *CLUSTER,
+    "state",
+    each=3,
+)
 TOPIC_BYTES: Final = _gauge(
     "spindle_topic_replica_bytes",
     "Bytes of all replicas of a topic of `spec.metrics.topics`, without those on dead disks; absent while a broker that holds one does not answer.",
@@ -403,6 +410,7 @@ OF_OPERATOR: Final = (
             VOTER_LAG,
             REBALANCES,
             REBALANCED,
+            TOPICS,
             TOPIC_BYTES,
             CONSUMER_LAG,
             LAG_GROUPS,

@@ -1,5 +1,6 @@
 """observe → **plan** → act → report: one pure function from a snapshot to actions and status."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -13,6 +14,8 @@ from spindle.model.events import Event, ReconcilePlan, summed_up
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import ClusterSnapshot
 from spindle.model.state import ClusterState, read_state
+from spindle.model.topic_states import READY as TOPIC_READY
+from spindle.model.topic_states import topic_states
 from spindle.model.waiting import Waiting, some
 from spindle.proposals.proposal import REASON as REBALANCE
 from spindle.proposals.reconciler import ProposalResult
@@ -92,7 +95,10 @@ def _result(
     former, moving = results.get("former_users"), _moving(inventory)
     return ReconcilePlan(
         actions=tuple(builder.actions),
-        status=cluster_status(state, builder, statuses, at_risk(inventory), former, moving=moving),
+        status={
+            **cluster_status(state, builder, statuses, at_risk(inventory), former, moving=moving),
+            **_topic_tally(state, topics),
+        },
         broker_statuses={} if objects.deleting(state.cluster) else statuses,
         rebalance_statuses=proposed.statuses,
         events=summed_up((*_untold(builder), *_events(state, builder))),
@@ -104,6 +110,15 @@ def _result(
         and not unsettled(users)
         and not unsettled_topics(topics),
     )
+
+
+def _topic_tally(state: ClusterState, statuses: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """``status.topics``; as before while KafkaTopics cannot be listed."""
+    if "kafkatopics" in state.snap.unknown:
+        return {"topics": state.status["topics"]} if state.status.get("topics") else {}
+    total = len(state.snap.topics)
+    ready = topic_states(state.snap.topics, statuses)[TOPIC_READY]
+    return {"topics": {"total": total, "ready": ready, "summary": f"{ready}/{total}"}} if total else {}
 
 
 def _moving(inventory: DiskInventory) -> bool:
