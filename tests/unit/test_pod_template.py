@@ -366,6 +366,21 @@ def test_sidecars_and_their_images_are_the_administrators_to_allow() -> None:
         allowed.read('{"sidecars": ["x"]}')
 
 
+def test_drivers_of_inline_csi_volumes_are_the_administrators_to_allow() -> None:
+    """They hand out Secrets of a store, or certificates, without a Secret that somebody would have to lend."""
+    driver = "secrets-store.csi.k8s.io"
+    spec = spec_with({"spec": {"volumes": [{"name": "store", "csi": {"driver": driver, "readOnly": True}}]}})
+
+    (found,) = not_allowed("demo", spec, Allowed(), {})
+    assert found.refused.field.endswith("podTemplate.spec.volumes[store].csi")
+    assert driver in found.refused.message
+    assert "allow.csiDrivers" in found.refused.way_out
+    assert not_allowed("demo", spec, Allowed(csi_drivers=("other.example",)), {})
+    for entry in (driver, "*"):
+        assert not not_allowed("demo", spec, allowed.read(json.dumps({"csiDrivers": [entry]})), {})
+    assert not_allowed("demo", spec_with({"spec": {"volumes": [{"name": "odd", "csi": {}}]}}), Allowed(), {})
+
+
 def test_secrets_and_claims_are_their_owners_to_lend() -> None:
     template = {
         "spec": {

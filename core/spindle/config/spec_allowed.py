@@ -8,7 +8,13 @@ from spindle.api import names
 from spindle.api.cluster import MAX_CLUSTER_DISKS, KafkaClusterSpec
 from spindle.api.owned import owner_of
 from spindle.config.server_properties import overrides
-from spindle.config.template_check import added_containers, lent_objects, templates, volume_images
+from spindle.config.template_check import (
+    added_containers,
+    lent_objects,
+    templates,
+    volume_drivers,
+    volume_images,
+)
 from spindle.model import allowed as rules
 from spindle.model.allowed import Allowed
 from spindle.model.allowed_hadoop import loads as loads_class
@@ -153,6 +159,16 @@ def _sidecars(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
         for place, name, image in volume_images(template):
             if not allowed.image(image):
                 yield _foreign_image(f"{field}.{place}", name, image, allowed)
+        for place, name, driver in volume_drivers(template):
+            if not allowed.csi_driver(driver):
+                yield _ask(
+                    f"{field}.{place}.csi",
+                    name,
+                    driver,
+                    f"CSI driver {driver[:_SHOWN]} of volume {name[:63]} is not allowed: what a driver gives to a pod, for example Secrets, certificates or "
+                    "folders of the node, is a matter of that driver",
+                    "use another kind of volume, or ask the administrator to add the driver to the chart's value allow.csiDrivers",
+                )
         for place, container in added_containers(template, own):
             name, image = str(container.get("name")), str(container.get("image") or "")
             if not allowed.sidecars:

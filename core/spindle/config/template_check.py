@@ -77,6 +77,16 @@ def volume_images(template: PodTemplate) -> tuple[tuple[str, str, str], ...]:
     )
 
 
+def volume_drivers(template: PodTemplate) -> tuple[tuple[str, str, str], ...]:
+    """The CSI drivers of the inline volumes of a template: field below the template, name of the volume, driver."""
+    return tuple(
+        (f"spec.volumes[{name[:_SHOWN]}]", name, str(_mapped(volume["csi"]).get("driver") or ""))
+        for volume in template.spec.volumes
+        if volume.get("csi") is not None
+        for name in (str(volume.get("name")),)
+    )
+
+
 def lent_objects(template: PodTemplate) -> tuple[tuple[str, str, str], ...]:
     """The Secrets and claims that a template refers to: kind, name, field below the template."""
     found: list[tuple[str, str, str]] = []

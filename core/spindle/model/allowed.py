@@ -113,6 +113,7 @@ class Allowed:
             all below it; ``*`` for every class.
         annotations: keys of annotations of load balancers; ``*`` for all.
         sidecars: whether pod templates may have containers of their own, with an image that is allowed.
+        csi_drivers: drivers of CSI volumes that pod templates may have inline; ``*`` for every driver.
         hadoop_settings: Hadoop settings for the rebalance job in addition to `allowed_hadoop.SETTINGS`; an entry that ends with a dot allows all
             below it; ``*`` for every setting.
     """
@@ -122,11 +123,16 @@ class Allowed:
     classes: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ANNOTATIONS
     hadoop_settings: tuple[str, ...] = ()
+    csi_drivers: tuple[str, ...] = ()
     sidecars: bool = False
 
     def image(self, image: str) -> bool:
         """Whether pods may use an image."""
         return any(_image_fits(image, entry) for entry in self.images)
+
+    def csi_driver(self, driver: str) -> bool:
+        """Whether pod templates may have inline volumes of a CSI driver."""
+        return driver in self.csi_drivers or EVERYTHING in self.csi_drivers
 
     def jvm_option(self, option: str) -> bool:
         """Whether the JVM may get an option."""
@@ -152,8 +158,8 @@ class Allowed:
 def read(text: str) -> Allowed:
     """Parse the operator's configuration.
 
-    It is a JSON object with any of ``images``, ``jvmOptions``, ``classes``, ``annotations`` and ``hadoopSettings``, each a list of strings, and
-    ``sidecars``, true or false.
+    It is a JSON object with any of ``images``, ``jvmOptions``, ``classes``, ``annotations``, ``hadoopSettings`` and ``csiDrivers``, each a list of
+    strings, and ``sidecars``, true or false.
 
     Raises:
         ValueError: it is not such an object; the message says what is wrong.
@@ -168,6 +174,7 @@ def read(text: str) -> Allowed:
         "classes": "classes",
         "annotations": "annotations",
         "hadoopSettings": "hadoop_settings",
+        "csiDrivers": "csi_drivers",
     }
     if not isinstance(found, dict) or (strange := sorted(found.keys() - keys.keys() - {_SIDECARS})):
         raise ValueError(
