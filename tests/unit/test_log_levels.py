@@ -166,6 +166,19 @@ def test_a_line_that_is_no_level_is_no_setting(tmp_path: Path) -> None:
     assert scripts.levels() == PRESET | {"fine": "DEBUG"}
 
 
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_list_without_end_takes_no_probe_its_time(tmp_path: Path, shell: str) -> None:
+    """Whoever may write ConfigMaps can fill this one with a megabyte; to look for equal names in all of it takes half a minute."""
+    scripts = Scripts(tmp_path, shell)
+    lines = [f"com.example.C{number} DEBUG" for number in range(30_000)]
+    scripts.loggers.write_text("\n".join(lines))
+    scripts.run("write_log_config")
+    assert 50 < len(scripts.levels()) < 110
+    first = scripts.config.stat().st_ino
+    scripts.run("refresh_log_config")
+    assert scripts.config.stat().st_ino == first
+
+
 def test_a_file_of_the_user_is_not_replaced(tmp_path: Path) -> None:
     scripts = Scripts(tmp_path, "sh")
     scripts.config.write_text("rootLogger.level = ERROR\n")

@@ -3,14 +3,15 @@
 # H is the folder of log4j2.properties.
 LOG4J=${SPINDLE_LOG4J_CONFIG:-/tmp/spindle-log4j2.properties}
 LOGGERS=${SPINDLE_LOGGERS:-/etc/spindle/loggers/loggers} # a logger and its level on each line; no such file without any
+LEVEL_LINES=100 # that are read; a spec has at most 50
 LINE='
 '
 # state.change.logger writes a line for each partition and change: only its warnings and errors are of use. The authorizer says at INFO what it denied.
 PRESET='state.change.logger WARN
 kafka.authorizer.logger INFO'
 
-levels() { # lines that are no logger and level would be other settings of Log4j
-    sed -n -E '/^[A-Za-z_][A-Za-z0-9_.$-]{0,199} (OFF|FATAL|ERROR|WARN|INFO|DEBUG|TRACE)$/p' "$LOGGERS" 2>/dev/null || true
+levels() { # lines that are no logger and level would be other settings of Log4j; many would take longer than a probe may
+    sed -n -E -e "${LEVEL_LINES}q" -e '/^[A-Za-z_][A-Za-z0-9_.$-]{0,199} (OFF|FATAL|ERROR|WARN|INFO|DEBUG|TRACE)$/p' "$LOGGERS" 2>/dev/null || true
 }
 
 log_settings() { # levels
