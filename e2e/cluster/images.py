@@ -114,9 +114,9 @@ def ensure_kafka_image(version: str = versions.KAFKA) -> Image:
     key = _digest(_DOCKERFILES / "kafka", text=f"{libs.parent.name} {_RELEASE}")
 
     def make(folder: Path) -> None:
-        _build(
-            name, _DOCKERFILES / "kafka" / "Dockerfile", libs.parent, folder, f"--build-arg=BASE={_debian()}"
-        )
+        own = _DOCKERFILES / "kafka"
+        more = (f"--build-arg=BASE={_debian()}", f"--build-context=scripts={own}")
+        _build(name, own / "Dockerfile", libs.parent, folder, *more)
 
     return Image(name, artefact("image-kafka", version, key, make))
 

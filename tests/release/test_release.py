@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import tarfile
 from io import BytesIO
 from pathlib import Path
@@ -16,6 +17,7 @@ from tools.release.__main__ import IMAGES, SUMS, make
 
 VERSION = "0.0.1-rc.1"
 ROOT = Path(__file__).resolve().parents[2]
+UV = ROOT / ".venv/bin/uv"
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +57,26 @@ def test_the_list_of_images_names_what_the_layouts_have(made: Path) -> None:
 
 def test_helm_accepts_the_chart(made: Path) -> None:
     subprocess.run([ensure_helm(), "lint", "--strict", made / f"spindle-{VERSION}.tgz"], check=True)
+
+
+def test_the_examples_are_those_of_the_commit(made: Path) -> None:
+    with tarfile.open(made / f"examples-{VERSION}.tar.gz") as archive:
+        found = {each.name: read(archive, each.name) for each in archive.getmembers()}
+
+    assert found["examples/quickstart.yaml"] == (ROOT / "examples/quickstart.yaml").read_bytes()
+    assert "examples/flux/kustomization.yaml" in found
+
+
+def test_the_package_installs_the_command_and_the_plugin(made: Path, tmp_path: Path) -> None:
+    (wheel,) = made.glob("spindle_kafka-*-py3-none-any.whl")
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    python = next(venv.glob("bin/python"))
+    subprocess.run([UV, "pip", "install", "--quiet", "--python", python, f"{wheel}[cli]"], check=True)
+    for name in ("spindle", "kubectl-spindle"):
+        command = [str(venv / "bin" / name), "explain", "StoppedBrokerNeeded"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert "spindle broker start" in done.stdout
 
 
 def test_a_bill_of_materials_has_the_release_itself(made: Path) -> None:

@@ -16,6 +16,7 @@ PACKAGES = (
     "spindle_cli",
     "spindle_shared",
     "spindle_samples",
+    "spindle_kafka",  # as Python names the package of a release
 )
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

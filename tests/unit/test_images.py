@@ -316,6 +316,7 @@ def test_a_release_that_fails_leaves_the_former_one(
 ) -> None:
     monkeypatch.setattr(release, "Builder", _Nothing)
     monkeypatch.setattr(release, "document", lambda *_: "{}")
+    monkeypatch.setattr(release, "wheel", lambda *_, to: (to / "package.whl").touch())
     monkeypatch.setattr(release, "write_layout", lambda *_: "sha256:0")
     out = tmp_path / "dist" / "1.2.3"
     release.make("1.2.3", out, tmp_path / "first", checkout)

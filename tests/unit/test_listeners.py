@@ -87,6 +87,14 @@ def test_an_internal_listener_stands_from_the_first_start() -> None:
     assert not world.reconcile().actions
 
 
+@pytest.mark.parametrize("service", ["demo-bootstrap", "demo-bootstrap-inside"])
+def test_certificates_have_all_names_under_which_a_pod_finds_the_bootstrap_services(service: str) -> None:
+    world = running(INSIDE)
+    secret = world.get("Secret", names.tls_secret("demo", 0))
+    wanted = {service, f"{service}.kafka", f"{service}.kafka.svc", f"{service}.kafka.svc.cluster.local"}
+    assert wanted <= set(secret["view"]["dns"])
+
+
 def test_controllers_know_nothing_of_it_and_are_not_restarted() -> None:
     world = running()
     world.cluster["spec"]["listeners"] = [INSIDE]
@@ -364,7 +372,7 @@ def test_an_address_written_another_way_is_certified_once() -> None:
             service["status"] = {"loadBalancer": {"ingress": [{"ip": "FD00:0::1"}]}}
             world.put(service)
     roll(world)
-    assert "fd00::1" in world.get("Secret", "demo-broker-0-tls")["view"]["dns"]
+    assert "fd00::1" in world.get("Secret", names.tls_secret("demo", 0))["view"]["dns"]
     assert not world.reconcile().actions
 
 

@@ -9,7 +9,7 @@ import shutil
 import sys
 import tomllib
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -153,29 +153,45 @@ def code(definition: Definition, folder: Path, checkout: Path = CHECKOUT, versio
     Args:
         version: of the package; as in pyproject.toml if empty.
     """
-    source = folder / "source"
-    source.mkdir(parents=True)
-    config = (checkout / "pyproject.toml").read_text()
-    if version:
-        config = re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', config, count=1)
-    (source / "pyproject.toml").write_text(config)
-    for name in ("README.md", "LICENSE"):
-        shutil.copyfile(checkout / name, source / name)
-    for name in definition.sources:
-        shutil.copytree(checkout / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     site = folder / SITE
     site.mkdir(parents=True)
-    _uv("build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", str(source / "dist"), str(source))
-    (wheel,) = (source / "dist").glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
+    source = folder / "source"
+    with zipfile.ZipFile(wheel(definition.sources, source, checkout, version)) as archive:
         archive.extractall(site)
+    config = tomllib.loads((source / "pyproject.toml").read_text())
     shutil.rmtree(source)
-    for name, entry in tomllib.loads(config)["project"]["scripts"].items():
+    for name, entry in config["project"]["scripts"].items():
         module, _, function = entry.partition(":")
         if (site / module.partition(".")[0]).is_dir():
             script = folder / VENV / "bin" / name
             _write(script, _SCRIPT.format(venv=VENV, module=module, function=function))
             script.chmod(0o755)
+
+
+def wheel(
+    sources: Iterable[str], work: Path, checkout: Path = CHECKOUT, version: str = "", to: Path | None = None
+) -> Path:
+    """Build the Python package; the same sources give the same bytes.
+
+    Args:
+        sources: the folders with its code, relative to the checkout; those that are missing in the result are not in the package.
+        work: a new folder, for a copy of the sources.
+        version: of the package; as in pyproject.toml if empty.
+        to: folder for the result; below `work` if not given.
+    """
+    work.mkdir(parents=True)
+    config = (checkout / "pyproject.toml").read_text()
+    if version:
+        config = re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', config, count=1)
+    (work / "pyproject.toml").write_text(config)
+    for name in ("README.md", "LICENSE"):
+        shutil.copyfile(checkout / name, work / name)
+    for name in sources:
+        shutil.copytree(checkout / name, work / name, ignore=shutil.ignore_patterns("__pycache__"))
+    folder = work / "dist"
+    _uv("build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", str(folder), str(work))
+    (built,) = folder.glob("*.whl")
+    return built if to is None else Path(shutil.move(built, to / built.name))
 
 
 def requirements(definition: Definition, checkout: Path = CHECKOUT) -> str:

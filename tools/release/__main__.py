@@ -19,11 +19,12 @@ from e2e.cluster.build import BuildError
 from e2e.cluster.console import say
 from e2e.cluster.debian import MissingProgramError
 from e2e.cluster.paths import CHECKOUT
+from tools.images.assemble import wheel
 from tools.images.debian import LockError
 from tools.images.definition import ARCHITECTURES, DEFINITIONS
 from tools.images.image import Builder, Fresh
 from tools.images.layers import digest_of
-from tools.release.chart import pack
+from tools.release.chart import pack, write_archive
 from tools.release.oci import write_layout
 from tools.sbom.__main__ import document
 
@@ -91,12 +92,21 @@ def make(version: str, out: Path, work: Path, checkout: Path = CHECKOUT) -> None
     lines += [f"apache/kafka:{each}\n" for each in versions.KAFKA_RELEASES]
     (files / IMAGES).write_text("".join(lines))
     pack(source / "charts/spindle", version, files / f"spindle-{version}.tgz")
+    packages = sorted({each for definition in DEFINITIONS.values() for each in definition.sources})
+    wheel(packages, work / "wheel", source, version, to=files)
+    write_archive(_examples(source), files / f"examples-{version}.tar.gz")
     made = sorted(files.iterdir())
     (files / SUMS).write_text("".join(f"{digest_of(path)}  {path.name}\n" for path in made))
     if out.exists():
         shutil.rmtree(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(files, out)
+
+
+def _examples(source: Path) -> dict[str, bytes]:
+    """The files of examples/, by path."""
+    found = (path for path in sorted((source / "examples").rglob("*")) if path.is_file())
+    return {str(path.relative_to(source)): path.read_bytes() for path in found}
 
 
 def _commit(checkout: Path) -> tuple[str, datetime]:

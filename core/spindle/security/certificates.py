@@ -285,8 +285,7 @@ def _hosts(state: ClusterState, node_id: int) -> tuple[str, ...]:
     host = names.node_host(state.name, state.namespace, node_id)
     hosts = [host, f"{host}.cluster.local"]
     if node_id < names.FIRST_CONTROLLER_ID:
-        bootstrap = f"{names.bootstrap_service(state.name)}.{state.namespace}.svc"
-        hosts += [bootstrap, f"{bootstrap}.cluster.local"]
+        hosts += _service_hosts(names.bootstrap_service(state.name), state.namespace)
         hosts += _client_hosts(state, node_id)
     return tuple(dict.fromkeys(hosts))
 
@@ -297,12 +296,18 @@ def _client_hosts(state: ClusterState, node_id: int) -> list[str]:
     if broker is None:
         return []
     inside = [
-        f"{names.listener_service(state.name, listener.name)}.{state.namespace}.svc"
+        host
         for listener in state.spec.listeners
         if listener.type == "internal"
+        for host in _service_hosts(names.listener_service(state.name, listener.name), state.namespace)
     ]
-    inside += [f"{host}.cluster.local" for host in inside]
     return [*inside, *(_canonical(broker_listener.host) for broker_listener in listeners_of(state, broker))]
+
+
+def _service_hosts(service: str, namespace: str) -> list[str]:
+    """The names under which a pod finds a Service: the short ones by the search list of its resolv.conf."""
+    short = f"{service}.{namespace}"
+    return [service, short, f"{short}.svc", f"{short}.svc.cluster.local"]
 
 
 def _canonical(host: str) -> str:
