@@ -40,6 +40,14 @@ def test_a_kafka_topic_that_does_not_ask_for_the_topic_does_not_keep_it() -> Non
     assert condition(world, "second") == ("True", "SpecApplied")
 
 
+def test_a_list_that_names_something_twice_is_no_drift() -> None:
+    """Kafka stores it once: else Spindle would set it in each pass."""
+    world = running(topic(config={"cleanup.policy": "compact,compact"}))
+    world.kafkas.configure("topic", "orders", {"cleanup.policy": "compact"})
+    assert not world.settle().actions
+    assert condition(world) == ("True", "SpecApplied")
+
+
 def test_the_copy_of_a_kafka_topic_is_no_record_of_a_creation() -> None:
     """Also not where the topic of the other cluster has the same replicas; annotations are copied, statuses are not."""
     made = running(topic(partitions=1)).get("KafkaTopic", "orders")

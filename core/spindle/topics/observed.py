@@ -110,5 +110,7 @@ def _form(setting: SettingSpec | None, value: str) -> object:
     if kind == "boolean":
         return text.lower()
     if kind == "list":
-        return [part.strip() for part in text.split(",")]
+        return list(
+            dict.fromkeys(part.strip() for part in text.split(","))
+        )  # Kafka drops what is there twice
     return text
