@@ -40,7 +40,8 @@ def abandon(
                 f"there is no KafkaCluster {chosen}, nor a KafkaBroker of it that is being deleted"
             )
         _same_name(chosen, name)
-        if not no_operator:
+        # Of a KafkaCluster that is gone, an operator ends nothing.
+        if not no_operator and found.find(objects.CLUSTER, chosen) is not None:
             no_operator_left(kube)
         if pods := kube.pods(f"{names.LABEL_CLUSTER}={chosen}"):
             there = ", ".join(sorted(str(each["metadata"]["name"]) for each in pods))

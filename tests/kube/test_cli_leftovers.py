@@ -122,6 +122,28 @@ def test_a_deletion_without_an_operator_ends(
     refused(run("abandon demo --name demo --no-operator"), "there is no KafkaCluster demo")
 
 
+def test_what_a_lost_cluster_has_left_is_ended_although_an_operator_runs(
+    api_client: client.ApiClient, namespace: str, run: Run, operator: Callable[[], None]
+) -> None:
+    """Somebody removed the finalizer of the KafkaCluster by hand: no operator looks at its topics any more, and their namespace could not go."""
+    topic = {
+        "apiVersion": "spindle.dev/v1alpha1",
+        "kind": "KafkaTopic",
+        "metadata": {"name": "orders", "finalizers": ["spindle.dev/topic"]},
+        "spec": {"cluster": "demo", "deletionPolicy": "Delete"},
+    }
+    Resources(api_client, namespace).create(topic)
+    operator()
+    refused(run("abandon demo --name demo"), "there is no KafkaCluster demo")
+    delete(api_client, namespace, "kafkatopics", "orders")
+    done = run("abandon demo --name demo")
+    assert done.exit_code == 0, done.stderr
+    assert "KafkaTopic orders" in done.stdout
+    objects: Any = client.CustomObjectsApi(api_client)
+    found = objects.list_namespaced_custom_object("spindle.dev", "v1alpha1", namespace, "kafkatopics")
+    assert not found["items"]
+
+
 def test_a_user_is_abandoned_only_while_it_is_deleted(
     api_client: client.ApiClient, namespace: str, run: Run
 ) -> None:
