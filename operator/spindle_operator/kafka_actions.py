@@ -67,7 +67,10 @@ def _place(link: KafkaClient, action: PlaceReplicas) -> None:
 
 
 def _create_topic(link: KafkaClient, action: CreateTopic) -> None:
-    kafka_commands.choose_dirs(link, action.topic, action.dirs)
+    if action.dirs:
+        # If it exists although no broker reported it, the choice of dirs would move its replicas.
+        kafka_commands.create_topic(link, action.topic, action.assignments, action.configs, only_check=True)
+        kafka_commands.choose_dirs(link, action.topic, action.dirs)
     kafka_commands.create_topic(link, action.topic, action.assignments, action.configs)
 
 

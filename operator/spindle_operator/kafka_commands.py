@@ -187,9 +187,14 @@ def set_quota(link: Connection, values: Mapping[str, str | None]) -> None:
 
 
 def create_topic(
-    link: Connection, topic: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]
+    link: Connection,
+    topic: str,
+    assignments: Sequence[Sequence[int]],
+    configs: Mapping[str, str],
+    *,
+    only_check: bool = False,
 ) -> None:
-    """CreateTopics: create a topic with these brokers for the replicas of each partition."""
+    """CreateTopics: create a topic with these brokers for the replicas of each partition; or only have Kafka check whether it would."""
     request = CreateTopicsRequest
     wanted = request.CreatableTopic(
         name=topic,
@@ -205,7 +210,7 @@ def create_topic(
         ],
     )
     answer = link.send(
-        request(topics=[wanted], timeout_ms=link.timeout_ms, validate_only=False), link.any_broker()
+        request(topics=[wanted], timeout_ms=link.timeout_ms, validate_only=only_check), link.any_broker()
     )
     results = ((each.name, each.error_code, each.error_message) for each in answer.topics)
     settle("Kafka does not create topic", failures(results))

@@ -83,8 +83,16 @@ async def test_the_life_of_a_topic(cluster: Cluster, gate: KafkaExecutor) -> Non
     assert own.keys() == CONFIG.keys()
     assert not differing(CONFIG, own, "4.3.1")
 
+    # A topic that exists although the view had none keeps its replicas where they are.
+    paths = {
+        broker.id: [each.path for each in broker.log_dirs or ()] for broker in (view.brokers or {}).values()
+    }
+    others = tuple((b, i, next(each for each in paths[b] if each != path)) for b, i, path in placed.dirs)
     with pytest.raises(RejectedError, match="TopicAlreadyExists"):
-        await gate.carry_out(CreateTopic(topic=TOPIC, assignments=placed.rows, configs={}))
+        await gate.carry_out(CreateTopic(topic=TOPIC, assignments=placed.rows, configs={}, dirs=others))
+    view = await look(gate, cluster)
+    assert on_dirs(view) == set(placed.dirs)
+    assert not [d.futures for b in (view.brokers or {}).values() for d in b.log_dirs or () if d.futures]
 
     # Growth: new partitions in chosen places; a request from an old view changes nothing.
     more = place(there, 3, 3, [p.replicas for p in seen.partitions(TOPIC)])
