@@ -329,6 +329,12 @@ def test_a_release_that_fails_leaves_the_former_one(
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first
 
     monkeypatch.setattr(_Nothing, "fails", False)
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", lambda *_: None)  # another process has just put its files there
+        with pytest.raises(ReleaseError, match="one release of a version at a time"):
+            release.make("1.2.3", out, tmp_path / "beside", checkout)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+
     (out / "left-over").touch()
     release.make("1.2.3", out, tmp_path / "third", checkout)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first

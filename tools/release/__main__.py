@@ -62,11 +62,11 @@ def make(version: str, out: Path, work: Path, checkout: Path = CHECKOUT) -> None
     Args:
         version: without a "v".
         out: folder for the files. Until all of them are made, it stays as it is; then what it contained is gone.
-        work: folder for what is deleted afterwards; a few gigabytes.
+        work: folder for what is deleted afterwards, in the same file system; a few gigabytes.
         checkout: whose last commit is released.
 
     Raises:
-        ReleaseError: there is no commit.
+        ReleaseError: there is no commit, or another process has made the same version meanwhile.
     """
     commit, created = _commit(checkout)
     source = work / "source"
@@ -100,7 +100,12 @@ def make(version: str, out: Path, work: Path, checkout: Path = CHECKOUT) -> None
     if out.exists():
         shutil.rmtree(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    shutil.move(files, out)
+    try:
+        files.rename(out)
+    except OSError as error:  # not empty: somebody else makes the same version
+        raise ReleaseError(
+            f"{out} cannot be written: {error.strerror}. Make one release of a version at a time"
+        ) from error
 
 
 def _examples(source: Path) -> dict[str, bytes]:
