@@ -75,7 +75,9 @@ def _create_topic(link: KafkaClient, action: CreateTopic) -> None:
 
 
 def _add_partitions(link: KafkaClient, action: AddPartitions) -> None:
-    kafka_commands.choose_dirs(link, action.topic, action.dirs)
+    if action.dirs:  # as above, if it has these partitions already
+        kafka_commands.add_partitions(link, action.topic, action.first, action.assignments, only_check=True)
+        kafka_commands.choose_dirs(link, action.topic, action.dirs)
     kafka_commands.add_partitions(link, action.topic, action.first, action.assignments)
 
 

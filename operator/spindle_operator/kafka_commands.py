@@ -229,8 +229,15 @@ def choose_dirs(link: Connection, topic: str, dirs: Iterable[tuple[int, int, str
         place(link, broker, placements)
 
 
-def add_partitions(link: Connection, topic: str, first: int, assignments: Sequence[Sequence[int]]) -> None:
-    """CreatePartitions: add partitions from number ``first`` on, with these brokers for the replicas of each.
+def add_partitions(
+    link: Connection,
+    topic: str,
+    first: int,
+    assignments: Sequence[Sequence[int]],
+    *,
+    only_check: bool = False,
+) -> None:
+    """CreatePartitions: add partitions from number ``first`` on, with these brokers for the replicas of each; or only have Kafka check whether it would.
 
     Kafka counts them: if the topic has others by then, the number of assignments does not fit, and it rejects the request.
     """
@@ -244,7 +251,7 @@ def add_partitions(link: Connection, topic: str, first: int, assignments: Sequen
         ],
     )
     answer = link.send(
-        request(topics=[wanted], timeout_ms=link.timeout_ms, validate_only=False), link.any_broker()
+        request(topics=[wanted], timeout_ms=link.timeout_ms, validate_only=only_check), link.any_broker()
     )
     results = ((each.name, each.error_code, each.error_message) for each in answer.results)
     settle("Kafka does not add partitions to topic", failures(results))

@@ -1,6 +1,7 @@
 """What KafkaTopics rely on, on real brokers: places chosen before the creation, growth, settings in another form, and deletion by id alone."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -101,8 +102,11 @@ async def test_the_life_of_a_topic(cluster: Cluster, gate: KafkaExecutor) -> Non
     view = await until(gate, cluster, 9)
     assert tuple(p.replicas for p in ObservedTopics(view).partitions(TOPIC)) == (*placed.rows, *more.rows)
     assert on_dirs(view) == {*placed.dirs, *more.dirs}
+    others = tuple((b, i, next(each for each in paths[b] if each != path)) for b, i, path in more.dirs)
     with pytest.raises(RejectedError):
-        await gate.carry_out(add)
+        await gate.carry_out(replace(add, dirs=others))
+    view = await look(gate, cluster)
+    assert on_dirs(view) == {*placed.dirs, *more.dirs}
 
     # Settings that somebody changed, and one that the spec no longer has.
     await gate.carry_out(ConfigureTopic(topic=TOPIC, values={"retention.ms": "5", "cleanup.policy": None}))
