@@ -17,7 +17,7 @@ from e2e.cluster.procs import Process, spawn
 from e2e.cluster.waiting import wait_for
 
 SELECTED: Final = {"release": "prometheus"}  # the label by which `prometheus` selects monitors and rules
-# What the chart creates for it, as docs/operations.md says.
+# What the chart creates for it, as docs/monitoring.md says.
 VALUES: Final = tuple(
     f"--set=metrics.{kind}.{setting}"
     for kind in ("podMonitor", "rules")

@@ -1,4 +1,4 @@
-"""The queries of docs/operations.md, evaluated by promtool on series as the exporters have them; e2e runs them on real exporters."""
+"""The queries of docs/monitoring.md, evaluated by promtool on series as the exporters have them; e2e runs them on real exporters."""
 
 import subprocess
 from pathlib import Path

@@ -24,8 +24,9 @@ CHANGING: Final = {"apply", "create", "delete", "drain", "cordon", "uncordon", "
 # What the lines of the pages name, for each line that is run.
 NODES: Final = ("node1", "node4")
 CLAIMS: Final = ("data-disk0-demo-4", "data-disk1-demo-4")
+AGENTS: Final = "spindle-agents"
 # Names that stand for others, and what has no API here.
-ELSEWHERE: Final = {"POD", "kafka", "AGENTS", "NAMESPACE", "jsonpath", "argocd"}
+ELSEWHERE: Final = {"POD", "kafka", "AGENTS", "NAMESPACE", "jsonpath", "argocd", "podmonitors"}
 
 
 def lines() -> list[Command]:
@@ -73,6 +74,9 @@ def stored(namespace: str, api_client: client.ApiClient) -> str:
                 "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
             },
         )
+    spaces = {space.metadata.name for space in core.list_namespace().items}
+    if AGENTS not in spaces:
+        core.create_namespace({"metadata": {"name": AGENTS}})
     there = {node.metadata.name for node in core.list_node().items}
     for name in set(NODES) - there:
         core.create_node({"metadata": {"name": name}})

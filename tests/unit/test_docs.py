@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from spindle.metrics.table import all_metrics
+from spindle.reasons import all_reasons
 
 ROOT = Path(__file__).resolve().parents[2]
 # Names of packages and topics, not of metrics.
@@ -55,6 +56,16 @@ def test_no_page_and_no_message_asks_for_a_patch_by_hand() -> None:
         and re.search(r"kubectl (-\S+ \S+ )*patch (?!configmap argocd-cm)", file.read_text())
     ]
     assert asking == []
+
+
+def test_symptoms_name_reasons_that_exist() -> None:
+    known = {reason.name for reason in all_reasons()}
+    # States of pods and disks, conditions, and an error of Kafka's clients.
+    others = {"Pending", "Init", "Ready", "NotEnoughReplicas", "Failed", "Evacuating", "Evacuated"}
+    others |= {"ClocksAgree", "Reconciling"}
+    named = set(re.findall(r"`([A-Z][A-Za-z]+)`", (ROOT / "docs/troubleshooting.md").read_text()))
+    assert named - known == others
+    assert len(named & known) > 25
 
 
 def test_the_readmes_sample_is_the_example() -> None:

@@ -1,5 +1,6 @@
 """The site has every page of the documentation, and each link on it leads to something on it."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -40,6 +41,20 @@ def test_the_navigation_goes_the_readers_way() -> None:
         *("Overview", "Get started", "Operate", "Disks", "Racks", "Rebalance"),
         *("Security", "Monitor", "Reference", "Internals"),
     ]
+
+
+def test_the_overview_has_the_parts_and_pages_of_the_navigation() -> None:
+    nav = tomllib.loads(CONFIG.read_text())["project"]["nav"]
+    text = (DOCS / "index.md").read_text()
+    parts = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+
+    assert list(parts) == [title for part in nav[1:] for title in part]
+    for title, pages in (pair for part in nav[1:] for pair in part.items()):
+        linked = [each for each in re.findall(r"\]\(([^)]+)\)", parts[title]) if each.endswith(".md")]
+        listed = [page for page in pages_of(pages) if not page.startswith(("files/", "reference/kafka"))]
+        assert [page for page in linked if not page.startswith("../")] == [
+            page for page in listed if page.endswith(".md")
+        ]
 
 
 def test_the_site_has_every_page(site: Path) -> None:

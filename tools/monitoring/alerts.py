@@ -211,7 +211,7 @@ ALERTS: Final = (
         f"{_CLUSTER}: no agent watches the disks of {{{{ $labels.broker }}}} (node {{{{ $labels.node }}}}, rack {{{{ $labels.rack }}}})",
         "The agent on the node of a broker does not renew its Lease. A hung disk there is not detected, a failed one only when Kafka accesses it.",
         "It does not act on the last report of that agent, and relies on what Kafka reports.",
-        "`kubectl -n AGENTS get pods -o wide` on that node. If the node is off, see [a node is off](../operations.md#a-node-is-off). A pod that stays `Terminating` hangs on a "
+        "`kubectl -n AGENTS get pods -o wide` on that node. If the node is off, see [a node is off](../nodes.md#a-node-is-off). A pod that stays `Terminating` hangs on a "
         "disk that does not answer: [the agent](../agent.md#a-hung-disk-and-the-agents-pod).",
         "Yes, if Kafka runs on that node.",
     ),

@@ -4,7 +4,7 @@ from tools.monitoring.alerts import ALERTS, NAMESPACE, Alert
 
 _HEAD = "<!-- Generated from tools/monitoring/alerts.py by `make generate`. Change the alerts there, not this file. -->\n\n"
 _ABOUT = """\
-The chart's PrometheusRule has these alerts ([how to install it](../operations.md#monitoring)). *Severity* `critical` is for alerts that page somebody,
+The chart's PrometheusRule has these alerts ([how to install it](../monitoring.md)). *Severity* `critical` is for alerts that page somebody,
 `warning` for those that can wait for working hours. Expressions use only metrics of [the list](metrics.md).
 
 While `spec.paused` is true, alerts about what Spindle does not do are silent: `SpindleDiskNotHealing`, `SpindleRackSpreadViolated`, `SpindleRolloutStalled` and

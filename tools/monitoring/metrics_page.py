@@ -13,7 +13,7 @@ _BROKERS, _DISKS = 1000, 12_000
 KAFKA_BROKER, KAFKA_DISK = 400, 4
 KAFKA_TOPIC = 7  # at most, of a topic of spec.metrics.topics, on each broker that leads a partition of it
 _ABOUT = """\
-What Spindle's programs export on `/metrics`. [Monitoring](../operations.md#monitoring) describes how Prometheus finds them, [Alerts](alerts.md) what is made of
+What Spindle's programs export on `/metrics`. [Monitoring](../monitoring.md) describes how Prometheus finds them, [Alerts](alerts.md) what is made of
 them. Metrics about a KafkaCluster have the labels `namespace` and `kafka_cluster`, those about a broker also `broker` (the name of its KafkaBroker and pod), those about
 a disk also `disk`.
 """

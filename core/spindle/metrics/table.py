@@ -481,7 +481,7 @@ OF_KAFKA: Final = (
         "`BytesInPerSec` is `kafka_server_brokertopicmetrics_bytesin_total`. Of a histogram or timer there are percentiles as a gauge with the label `quantile` "
         "(`0.50`, `0.95`, `0.99`, `0.999`) and a counter of its values, such as `kafka_network_requestmetrics_totaltimems` and "
         "`kafka_network_requestmetrics_totaltimems_count_total`. A name that ends in `_percent` is a ratio from 0 to 1. Metrics of partitions are left out, and so are those of topics, except of those in "
-        "`spec.metrics.topics` ([topics](../operations.md#topics)): for each of these, a broker that leads a partition of it exports "
+        "`spec.metrics.topics` ([topics](../monitoring.md#topics)): for each of these, a broker that leads a partition of it exports "
         "`kafka_server_brokertopicmetrics_bytesin_total`, `_bytesout_total`, `_messagesin_total`, `_totalproducerequests_total`, `_totalfetchrequests_total`, "
         "`_failedproducerequests_total` and `_failedfetchrequests_total` with the label `topic`, each once it has counted something, beside the sums over all topics, which have no such label.",
         (START_KIND,),

@@ -263,7 +263,7 @@ SECTIONS = (
             Reason(
                 "AllDisksLost",
                 "every disk of every broker is blank or cannot be read, so no broker can start and Spindle cannot determine what is lost",
-                "bring one of the disks back as it was; restore the claims of retained volumes that the message names; or start from scratch without topics and records: `spindle delete-claims`, then delete the KafkaCluster and [apply it again](../operations.md#deletion-and-finding-the-data-again)",
+                "bring one of the disks back as it was; restore the claims of retained volumes that the message names; or start from scratch without topics and records: `spindle delete-claims`, then delete the KafkaCluster and [apply it again](../backup.md#deleting-a-cluster)",
                 "page",
             ),
             Reason(
