@@ -99,8 +99,37 @@ def test_refusals_have_a_way_out_that_leads_on(running: Lab, spindle_image: str)
     lab.patch("kafkatopic", "orders", {"spec": {"config": {"retention.msx": None}}})
     until(lab, "orders", "SpecApplied")
 
+    lab.patch("kafkatopic", "orders", {"spec": {"replicas": 1}})
+    until(lab, "orders", "ReplicasBelowMinIsr")
+    lab.patch("kafkatopic", "orders", {"spec": {"replicas": 3}})
+    until(lab, "orders", "SpecApplied")
+
+
+def test_the_replication_factor_goes_down_and_up_again(running: Lab) -> None:
+    """It depends on the scenarios before it."""
+    lab = running
     lab.patch("kafkatopic", "orders", {"spec": {"replicas": 2}})
-    until(lab, "orders", "ReplicasDiffer")
+    until(lab, "orders", "SpecApplied")
+    status = lab.the("kafkatopic", "orders")["status"]
+    assert (status["replicas"], status["outOfPlace"]) == (2, 0)
+    assert sum(rack["replicas"] for rack in status["racks"]) == 2 * status["partitions"]
+    assert {rack["leaders"] for rack in status["racks"]} == {status["partitions"] // 3}, "leaders stay"
+
+    lab.patch("kafkatopic", "orders", {"spec": {"replicas": 3}})
+    until(lab, "orders", "SpecApplied", 600)
+    status = lab.the("kafkatopic", "orders")["status"]
+    assert (status["replicas"], status["outOfPlace"]) == (3, 0)
+    assert {(rack["replicas"], rack["leaders"]) for rack in status["racks"]} == {
+        (status["partitions"], status["partitions"] // 3)
+    }
+    assert [
+        w["reason"]
+        for w in lab.the("kafkacluster", CLUSTER)["status"].get("waiting", ())
+        if w["action"] == "ChangeReplicas"
+    ] == []
+
+    lab.patch("kafkatopic", "orders", {"spec": {"replicas": 9}})
+    until(lab, "orders", "ReplicasNotPlaceable")
     lab.patch("kafkatopic", "orders", {"spec": {"replicas": 3}})
     until(lab, "orders", "SpecApplied")
 

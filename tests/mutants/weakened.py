@@ -263,8 +263,11 @@ MUTANTS: Final = (
     Mutant(2, "spindle.reconcile.phases:meant", always(dict), (_U + "test_healing_plan.py",), mend=True),
     Mutant(2, "spindle.rollout.eviction:_fenced", always(()), (_U + "test_healing_plan.py",), mend=True),
     Mutant(2, "spindle.evacuation.fencing:_waiting_for", around(lambda _, inventory, __: frozenset(inventory.by_broker)), (_U + "test_healing_plan.py",)),
+    Mutant(2, "spindle.moves.removals:may_remove", _NO, (_U + "test_topic_replicas.py",)),
+    Mutant(2, "spindle.reconcile.healing:removal_pending", always(dict), (_U + "test_topic_replicas.py",)),
     # 3: no rack lost
     Mutant(3, "spindle.model.racks:move_keeps_racks", _YES, (_U + "test_moves_execute.py",)),
+    Mutant(3, "spindle.moves.removals:_loses_rack", _NO, (_U + "test_topic_replicas.py",)),
     Mutant(3, "spindle.moves.rules:keeps_racks", _NO, (_U + "test_moves_execute.py",)),
     Mutant(3, "spindle.scaling.rules:may_begin", _NO, (_U + "test_scaling_rules.py",)),
     Mutant(3, "spindle.moves.kafka_index:KafkaIndex.live", around(_live_wherever), (_U + "test_moves_execute.py", _U + "test_healing_plan.py"), mend=True),

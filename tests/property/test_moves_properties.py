@@ -10,9 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from spindle.api.enums import Pressure
 from spindle.model.view import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
 from spindle.moves.execute import cleanup
-from spindle.moves.journal import DroppedReplica, Journal, Move, parse, render
+from spindle.moves.intents import ReassignIntent
+from spindle.moves.journal import GROW, DroppedReplica, Journal, Move, RemovedReplica, parse, render
+from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
+from spindle.moves.removals import may_remove
 from spindle.moves.signals import MoveSignals
 from tests.examples import examples
 from tests.model.moving import Dir, Kafka, Key, Node, Part, execute
@@ -42,6 +45,7 @@ class Executor(RuleBasedStateMachine):
         self.now = 0.0
         self.felt: dict[tuple[int, str], Pressure] = {}
         self.failed: dict[tuple[int, Key, str], str] = {}  # what agents say that they gave up
+        self.wishes: dict[Key, int] = {}  # replication factors that are asked for
 
     @initialize(data=st.data())
     def born(self, data: st.DataObject) -> None:
@@ -70,10 +74,51 @@ class Executor(RuleBasedStateMachine):
             LIMITS,
             shrinks=tuple(shrinks),
             lost=self.lost,
+            removals=tuple(self.removals()),
+            withdrawn=frozenset(
+                m.key for m in self.journal.moves if m.reason == GROW and not self.grows(m.key)
+            ),
             signals=MoveSignals(now=self.now, felt=self.felt, failed=self.failed),
         )
         self.carry_out(outcome, dies_after)
         return outcome
+
+    def factor(self, key: Key) -> int:
+        part = self.kafka.parts[key]
+        return len(set(part.replicas) - set(part.adding))
+
+    def grows(self, key: Key) -> bool:
+        return self.factor(key) < self.wishes.get(key, 0)
+
+    def additions(self, data: st.DataObject) -> list[Move]:
+        dropped = {entry.key for entry in self.journal.dropped}
+        return [
+            Move(*key, None, None, data.draw(brokers), data.draw(paths), part.size, GROW)
+            for key, part in self.kafka.parts.items()
+            if self.grows(key) and key not in dropped
+        ]
+
+    def removals(self) -> Iterable[RemovedReplica]:
+        """What a topic with too many replicas would remove: the same as before where that is recorded."""
+        look, recorded = KafkaIndex(self.kafka.view()), {e.key: e for e in self.journal.removed}
+        dropped = {entry.key for entry in self.journal.dropped}
+        for key, part in self.kafka.parts.items():
+            if self.factor(key) <= self.wishes.get(key, BROKERS) or key in dropped:
+                continue
+            if key in recorded and recorded[key].broker in part.replicas:
+                yield recorded[key]
+                continue
+            able = (b for b in part.replicas if may_remove(look, look.partitions[key], b) is None)
+            if (broker := next(able, None)) is not None:
+                yield RemovedReplica(*key, broker)
+
+    def check_removal(self, key: Key, replicas: tuple[int, ...]) -> None:
+        """Judged by what is really so: rules 2 and 3."""
+        part, nodes = self.kafka.parts[key], self.kafka.nodes
+        assert len(replicas) == len(part.replicas) - 1 >= self.kafka.min_isr
+        assert set(replicas) <= {b for b in part.isr if self.kafka.live(b, key)}
+        before, after = ({nodes[b].rack for b in group} for group in (part.replicas, replicas))
+        assert len(after) >= min(len(replicas), len(before))
 
     def carry_out(self, outcome: StepResult, dies_after: int | None) -> None:
         left = 10**9 if dies_after is None else dies_after
@@ -84,6 +129,9 @@ class Executor(RuleBasedStateMachine):
             asked = {(b, move.key, move.to_dir) for b, moves in self.agents.items() for move in moves}
             self.failed = {name: why for name, why in self.failed.items() if name in asked}
         for intent in outcome.actions[: max(0, left - 2)]:
+            if isinstance(intent, ReassignIntent) and intent.reason == "ReplicasReduced":
+                for topic, index, replicas in intent.assignments:
+                    self.check_removal((topic, index), replicas or ())
             try:
                 self.kafka.carry_out(intent)
             except ConnectionError:
@@ -100,7 +148,7 @@ class Executor(RuleBasedStateMachine):
             Move(s.topic, s.partition, None, None, s.broker, data.draw(paths), s.bytes, "restore")
             for s in self.journal.dropped
         ]
-        return grown + moves
+        return grown + self.additions(data) + moves
 
     def shrinkable(self) -> list[DroppedReplica]:
         """What rule 5 would let go: dead replicas of partitions that keep their minimum without them."""
@@ -117,6 +165,10 @@ class Executor(RuleBasedStateMachine):
     def operator(self, data: st.DataObject, dies_after: int | None) -> None:
         shrinks = self.shrinkable() if data.draw(st.booleans()) else []
         self.step(self.wanted(data), shrinks, dies_after)
+
+    @rule(data=st.data(), wish=st.integers(1, 4))
+    def somebody_edits_replicas(self, data: st.DataObject, wish: int) -> None:
+        self.wishes[data.draw(st.sampled_from(sorted(self.kafka.parts)))] = wish
 
     @rule(share=st.sampled_from([0.1, 0.4, 1.0]))
     def time_passes(self, share: float) -> None:
@@ -231,18 +283,26 @@ class Executor(RuleBasedStateMachine):
         for broker in self.kafka.nodes:
             self.kafka.start(broker)
         for _ in range(QUIET):
-            if not self.journal.moves and not self.journal.settings:
+            if not self.journal.moves and not self.journal.settings and not self.leaving():
                 break
             self.step()
             self.kafka.tick(1.0, self.agents)
         assert not self.journal.moves
         assert not self.journal.settings
+        assert not self.leaving()
         self.check_settings()
         for _ in range(3):
             self.step()
             self.kafka.tick(1.0, self.agents)
+        self.wishes.clear()
+        self.now += 100
+        self.step()
         again = execute(self.kafka.view(), self.journal, (), LIMITS, signals=MoveSignals(now=self.now))
         assert (again.journal, again.actions, dict(again.agent_moves)) == (self.journal, (), {})
+
+    def leaving(self) -> bool:
+        """Whether replicas leave for good."""
+        return any(entry.broker in self.kafka.parts[entry.key].replicas for entry in self.journal.removed)
 
     def check_settings(self) -> None:
         live = {(*name, key): v for name, values in self.kafka.settings.items() for key, v in values.items()}

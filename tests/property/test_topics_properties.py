@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from spindle.model.racks import even_counts
 from spindle.topics.placement import BrokerRoom, DirRoom, Rooms, place
+from spindle.topics.replica_choice import Grower, HeldReplica, choose_leaver
 from tests.examples import examples
 
 
@@ -86,3 +87,67 @@ def test_many_partitions_are_striped_and_even() -> None:
     assert {each.replicas for each in rooms.brokers.values()} == {300}
     assert {each.leaders for each in rooms.brokers.values()} == {100}
     assert all(len({"abc"[b % 3] for b in row}) == 3 for row in placed.rows)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(clusters(), st.integers(1, 12), st.integers(1, 3), st.integers(1, 3))
+def test_added_replicas_are_even_over_racks_and_go_to_dirs_that_take_them(
+    rooms: Rooms, partitions: int, replicas: int, more: int
+) -> None:
+    replicas = min(replicas, len(rooms.brokers))
+    rows = [list(row) for row in place(rooms, partitions, replicas).rows]
+    racks = {broker: rack or "" for broker, rack in rooms.racks.items()}
+    grower, topic, dirs = (
+        Grower(rooms, racks),
+        Counter(b for row in rows for b in row),
+        Counter[tuple[int, str]](),
+    )
+    for _ in range(more):
+        for row in rows:
+            room = {
+                (b.id, d.path): d.limit * d.total - d.used for b in rooms.brokers.values() for d in b.dirs
+            }
+            chosen = grower.choose(row, 1.0, topic, dirs)
+            without = set(racks.values()) - {racks[broker] for broker in row}
+            if chosen is None:
+                free = [b for b in racks if b not in row and (not without or racks[b] in without)]
+                assert not any(left >= 1.0 for (broker, _), left in room.items() if broker in free)
+                continue
+            broker, _ = chosen
+            assert broker not in row
+            assert room[chosen] >= 1.0
+            assert not without or racks[broker] in without
+            row.append(broker)
+    held = Counter(broker for row in rows for broker in row)
+    assert all(topic[broker] == held[broker] for broker in racks)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            HeldReplica,
+            broker=st.integers(0, 20),
+            rack=st.sampled_from("abc"),
+            in_sync=st.booleans(),
+            unwanted=st.booleans(),
+            fullness=st.floats(0, 1),
+        ),
+        min_size=1,
+        max_size=6,
+        unique_by=lambda each: each.broker,
+    )
+)
+def test_what_leaves_costs_no_rack_that_could_be_kept(replicas: list[HeldReplica]) -> None:
+    before = len({each.rack for each in replicas})
+    while len(replicas) > 1:
+        leaver = choose_leaver(replicas)
+        order = [each.broker for each in replicas if each.broker != leaver]
+        (gone,) = [each for each in replicas if each.broker == leaver]
+        replicas = [each for each in replicas if each.broker != leaver]
+        assert [each.broker for each in replicas] == order
+        assert len({each.rack for each in replicas}) == min(before, len(replicas))
+        before = min(before, len(replicas))
+        if gone.in_sync:
+            shared = Counter(each.rack for each in (*replicas, gone))
+            assert all(each.in_sync or shared[each.rack] == 1 < max(shared.values()) for each in replicas)

@@ -53,10 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--mark", action="store_true", help="print the story with full precision, for comparison"
     )
     parser.add_argument("--watches", action="store_true", help="the operators read from watches")
+    parser.add_argument(
+        "--replicas", action="store_true", help="people change the replication factors of topics"
+    )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
-        return serve(watches=options.watches)
+        return serve(watches=options.watches, replicas=options.replicas)
     if options.seed is not None or options.kept is not None:
         return tell(options, sys.argv[1:] if arguments is None else list(arguments))
     return run_many(options)
@@ -79,6 +82,8 @@ def tell(options: argparse.Namespace, arguments: list[str]) -> int:
     plot = plots.parse(options.kept.read_text()) if options.kept is not None else life.plot(seed)
     if options.watches:
         plot = life.watched(plot)
+    if options.replicas:
+        plot = life.edited(plot)
     outcome = life.live(plot)
     if options.shrink and outcome.broken:
         rule = outcome.broken[0][:4]
@@ -90,7 +95,7 @@ def tell(options: argparse.Namespace, arguments: list[str]) -> int:
     os._exit(1 if outcome.broken else 0)  # killed tasks of the run need no finalisation
 
 
-def serve(*, watches: bool) -> int:
+def serve(*, watches: bool, replicas: bool = False) -> int:
     """In a process of one hash seed: execute the runs whose seeds it reads, each in a fork."""
     from tests.sim import fields, life, story
 
@@ -103,7 +108,7 @@ def serve(*, watches: bool) -> int:
         child = os.fork()
         if child == 0:
             os.close(reading)
-            _one(life, story, int(word), writing, watches=watches)
+            _one(life, story, int(word), writing, watches=watches, replicas=replicas)
         os.close(writing)
         with os.fdopen(reading) as pipe:
             text = pipe.read()
@@ -120,14 +125,16 @@ def _ended(seed: int, status: int) -> str:
     return json.dumps({"seed": seed, "broken": [text], "cpu": cpu, "reasons": []})
 
 
-def _one(life: Any, story: Any, seed: int, writing: int, *, watches: bool = False) -> None:
+def _one(
+    life: Any, story: Any, seed: int, writing: int, *, watches: bool = False, replicas: bool = False
+) -> None:
     """In the fork: execute one run and report the result."""
     began = time.process_time()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # only results go to the reader of our output
     signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU)  # kills it, whichever thread loops
     try:
-        plot = life.plot(seed)
-        outcome = life.live(life.watched(plot) if watches else plot)
+        plot = life.watched(life.plot(seed)) if watches else life.plot(seed)
+        outcome = life.live(life.edited(plot) if replicas else plot)
         told = {
             "seed": seed,
             "broken": outcome.broken,
@@ -152,9 +159,9 @@ def _one(life: Any, story: Any, seed: int, writing: int, *, watches: bool = Fals
 class Workers:
     """This many processes, each with a hash seed."""
 
-    def __init__(self, jobs: int, *, watches: bool = False) -> None:
+    def __init__(self, jobs: int, *, watches: bool = False, replicas: bool = False) -> None:
         self._jobs = jobs
-        self._more = ["--watches"] if watches else []
+        self._more = [*(["--watches"] if watches else []), *(["--replicas"] if replicas else [])]
 
     def run(self, seeds: Iterable[int], until: float, least: int) -> Iterable[dict[str, Any]]:
         """Execute runs; yields each result when it is available.
@@ -227,7 +234,9 @@ def run_many(options: argparse.Namespace) -> int:
     told_at = began
     seeds = (seed for seed in range(options.start, last) if seed not in left_out)
     least = max(0, options.lives - sum(options.start <= seed < last for seed in left_out))
-    for told in Workers(options.jobs, watches=options.watches).run(seeds, until, least):
+    for told in Workers(options.jobs, watches=options.watches, replicas=options.replicas).run(
+        seeds, until, least
+    ):
         done += 1
         cpu += told["cpu"]
         slowest = max(slowest, (told["cpu"], told["seed"]))

@@ -296,10 +296,39 @@ def operator_caches(hand: "Hand") -> End:
     return end
 
 
+def replicas_edited(hand: "Hand") -> End:
+    """Each topic of the load gets a KafkaTopic, and a person changes its replication factor now and then."""
+    world, ended = hand.world, [False]
+    topics = list(world.variety.topics)
+    for topic in topics:
+        world.ask_factor(topic.name, topic.rf)
+
+    def edit() -> None:
+        if ended[0]:
+            return
+        topic = hand.rng.choice(topics)
+        wish = hand.rng.randint(1, min(5, world.variety.brokers + 1))
+        if "to" in hand.told:
+            wish = hand.told["to"][len(made) % len(hand.told["to"])]
+        made.append(wish)
+        world.kernel.say("person", f"asks for {wish} replicas of {topic.name[:20]}")
+        world.ask_factor(topic.name, wish)
+        world.kernel.call_later(float(hand.told["every"]) * (0.2 + 1.6 * hand.rng.random()), edit)
+
+    made: list[int] = []
+    world.kernel.call_later(float(hand.told["every"]), edit)
+
+    def end() -> None:
+        ended[0] = True
+        world.kernel.say("person", "changes no replication factor any more")
+
+    return end
+
+
 KINDS: dict[str, Callable[["Hand"], End]] = {
     function.__name__: function
     for function in (
         leaders_proposed, record_written_between, config_opens, controllers_swapped, strangers_come, foreign_disk, api_forbids, new_disk_hangs,
-        sharing_ends, operator_caches,
+        sharing_ends, operator_caches, replicas_edited,
     )
 }  # fmt: skip

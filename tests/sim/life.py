@@ -34,6 +34,7 @@ from tests.sim.variety import SAMPLE, Variety, choose, cluster
 BIRTH = 1500.0  # seconds within which a cluster must be ready
 TROUBLE = 900.0  # seconds with faults
 REST = 1500.0  # seconds without any action of Spindle or a user after which a run counts as stuck
+_LONG = 50  # characters of a topic's name that is no name of an object
 INCOMING = 0.9  # usage of a disk up to which moves may fill it (`spec.disks.thresholds.reject_moves`)
 AFTER = 5400.0  # seconds after the last fault within which the cluster must have recovered, including user actions
 
@@ -255,6 +256,27 @@ class World:
         ]
         self.kafka.ledger.accept(broker, directory, lost)
 
+    def ask_factor(self, topic: str, replicas: int) -> None:
+        """A person writes ``spec.replicas`` of a topic's KafkaTopic, or applies one."""
+        shape = next(each for each in self.variety.topics if each.name == topic)
+        before = self.kafka.factors.get(topic, (shape.rf, shape.rf, 0.0))[0]
+        self.kafka.factors[topic] = (replicas, before, self.kernel.now)
+        name = topic if len(topic) < _LONG else f"{topic[:2]}-long"
+        live = self.api.get("KafkaTopic", name)
+        if live is not None:
+            self.api.change(live, {"spec": {"replicas": replicas}}, manager="person")
+            return
+        self.api.put(
+            {
+                "apiVersion": names.API_VERSION, "kind": "KafkaTopic", "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": {
+                    "cluster": SAMPLE, "topicName": topic, "adopt": True, "partitions": shape.partitions, "replicas": replicas,
+                    "config": {"min.insync.replicas": str(shape.min_isr)} if shape.records != 20 else {},
+                },
+            },
+            manager="person",
+        )  # fmt: skip
+
     def clear_moves(self) -> None:
         """A user cancels running reassignments, and removes throttles."""
         moving = dict.fromkeys(self.truth("reassignments"))
@@ -469,6 +491,22 @@ def watched(what: Plot) -> Plot:
     return replace(what, faults=(*what.faults, fault))
 
 
+def edited(what: Plot) -> Plot:
+    """The same with people who change the replication factors of topics."""
+    if any(fault.kind == "replicas_edited" for fault in what.faults):
+        return what
+    choices = random.Random(f"replicas {what.seed}")
+    told = {"every": choices.choice((20.0, 60.0, 200.0))}
+    fault = Fault(
+        "replicas_edited",
+        choices.uniform(0.0, TROUBLE / 4),
+        TROUBLE,
+        choices.getrandbits(32),
+        tuple(told.items()),
+    )
+    return replace(what, faults=tuple(sorted((*what.faults, fault), key=lambda each: each.at)))
+
+
 @contextlib.contextmanager
 def patched(extra: tuple[tuple[Any, str, Any], ...] = ()) -> Iterator[None]:
     """Replacements of the edges by simulated ones."""
@@ -560,6 +598,7 @@ def _strike(world: World, fault: Fault) -> None:
         "config_refused",
         "disk_drained",
         "broker_stopped",
+        "replicas_edited",
     )  # requests of users do not interfere
     world.disturbed_at = world.kernel.now + (0.0 if asked else fault.lasts)
     faults.strike(world, fault)

@@ -398,6 +398,11 @@ def _cluster(kafka: Any, request: Any, node: int) -> Any:
     )
 
 
+def _uuid(text: str) -> uuid.UUID:
+    """An id in Kafka's notation."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+
+
 def _partitions(kafka: Any, request: Any, node: int) -> Any:
     topics: dict[str, list[Answer]] = {}
     for p in kafka.request(node, "describe_topic_partitions"):
@@ -410,7 +415,11 @@ def _partitions(kafka: Any, request: Any, node: int) -> Any:
                 eligible_leader_replicas=p["elr"],
             )
         )
-    found = [Answer(error_code=0, name=name, partitions=ps) for name, ps in sorted(topics.items())]
+    ids = kafka.truth_topic_ids()
+    found = [
+        Answer(error_code=0, name=name, topic_id=_uuid(ids[name]), partitions=ps)
+        for name, ps in sorted(topics.items())
+    ]
     return Answer(topics=found, next_cursor=None)
 
 

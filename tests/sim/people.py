@@ -84,6 +84,7 @@ class Person:
             way(self, wait)
         self._at_risk(live)
         self._node_gone()
+        self._topics()
 
     def say(self, what: str, wait: Wait | None = None) -> None:
         """Add the action and its reason to the story."""
@@ -662,6 +663,21 @@ class Person:
         self.world.accept(number, directory, word)
         self.world.accept_loss(number, disk, word)
 
+    def _topics(self) -> None:
+        """Follow what KafkaTopics say that only a user can resolve, and status.waiting does not have."""
+        for topic in self.world.api.all("KafkaTopic"):
+            name = topic["metadata"]["name"]
+            rows = {c["type"]: c for c in (topic.get("status") or {}).get("conditions") or ()}
+            if rows.get("Ready", {}).get("reason") != "InvalidSpec":
+                self.done.pop(("topic", name), None)
+                continue
+            since = self.done.setdefault(("topic", name), self.world.kernel.now)
+            found = re.search(r"set min\.insync\.replicas to (\d+)", rows["Ready"]["message"])
+            if found is not None and self.world.kernel.now - since > PATIENCE:
+                self.say(f"sets min.insync.replicas of {name} to {found[1]}")
+                config = {"min.insync.replicas": found[1]}
+                self.world.api.change(topic, {"spec": {"config": config}}, manager="person")
+
     def _at_risk(self, live: Json) -> None:
         """Follow the condition DataAtRisk."""
         found = next(
@@ -775,6 +791,14 @@ class Person:
                 labels = {"topology.kubernetes.io/zone": node.zone or None}
                 self.world.api.change(live, {"metadata": {"labels": labels}}, manager="person")
 
+    def other_factor(self, wait: Wait) -> None:
+        """Write the replication factor that the entry names."""
+        found = re.search(r"[sS]et spec\.replicas (?:of the KafkaTopic )?to (\d+)", wait.unblocked_by)
+        topic = self.world.api.get("KafkaTopic", wait.parts[1])
+        if found is not None and topic is not None:
+            self.say(f"sets spec.replicas of {wait.parts[1]} to {found[1]}", wait)
+            self.world.ask_factor(topic["spec"]["topicName"], int(found[1]))
+
     def as_it_should_be(self, wait: Wait) -> None:
         """Confirm that the current state of Kafka is as intended."""
         found = self.world.api.get("ConfigMap", wait.parts[1])
@@ -821,7 +845,8 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.ended_pod, "StopDeadlineExceeded"),
         (_P.permit, "RequestRefused"),
         (_P.node_back, """NodeNotReady NodeUnreachable NodeUnknown SurvivorsUnavailable AnotherBrokerDown WouldBeUnderMinIsr ProgressDeadlineExceeded RolloutStalled
-            ControllersNotReady NoLeader SourceDown"""),
+            ControllersNotReady NoLeader SourceDown ReplicaRemovalPending"""),
+        (_P.other_factor, "ReplicasBelowMinIsr ReplicasNotPlaceable"),
         (_P.put_right, "CreateContainerError CreateContainerConfigError RunContainerError"),
         (_P.begin_anew, "AllDisksLost"),
         (_P.claims_back, "BrokerNotFound"),

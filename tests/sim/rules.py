@@ -92,7 +92,13 @@ class Judge:
 
     def _waits(self) -> list[Json]:
         status = (self.world.cluster() or {}).get("status") or {}
-        return [w for w in status.get("waiting") or () if w["reason"] not in STANDING]
+        found = [w for w in status.get("waiting") or () if w["reason"] not in STANDING]
+        for topic in self.world.api.all("KafkaTopic"):
+            rows = {c["type"]: c for c in (topic.get("status") or {}).get("conditions") or ()}
+            if rows.get("Stalled", {}).get("status") == "True" and rows["Ready"]["reason"] == "InvalidSpec":
+                thing = f"KafkaTopic/{topic['metadata']['name']}"
+                found.append({"action": "ReconcileTopic", "object": thing, "reason": "InvalidSpec"})
+        return found
 
     def _moving(self) -> bool:
         return bool(self.world.truth("reassignments"))
@@ -134,6 +140,7 @@ class Judge:
     def _reassigned(self, part: Part, target: list[int]) -> None:
         """Rules 1 and 6: one replica at a time is added or removed, and no empty one is added where it may lead."""
         self.more.reassigned(part, target)
+        self._leaves_for_good(part, target)
         coming = [b for b in target if b not in part.replicas]
         going = [b for b in part.replicas if b not in target]
         name = f"{part.topic[:20]}-{part.index}"
@@ -146,6 +153,34 @@ class Judge:
                 self.breaks(
                     "f1", f"an empty replica of {name} is added to broker {broker}, which may lead it"
                 )
+
+    def _leaves_for_good(self, part: Part, target: list[int]) -> None:
+        """Rules 2 and 3: a replica leaves because a KafkaTopic asks for fewer, and no other client meddles."""
+        kafka = self.world.kafka
+        wished = min(kafka.asked_factors(part.topic), default=99)
+        going = [b for b in part.replicas if b not in target]
+        if len(going) != len(part.replicas) - len(target) or len(part.replicas) <= wished or part.reassigned:
+            return
+        if not going or part.removing or len(part.replicas) < part.rf:
+            return
+        name = f"{part.topic[:20]}-{part.index}"
+        out = [b for b in target if b not in part.isr]
+        # A replica on a dead disk is dropped by other rules, which need the others in sync, too.
+        if out or len(target) < kafka.min_isr(part.topic):
+            self.breaks("f2", f"{name} is reduced from {part.replicas} to {target} with {part.isr} in sync")
+        racks = {b: found.rack for b, found in kafka.brokers.items()}
+        before, after = ({racks.get(b) for b in group} for group in (part.replicas, target))
+        if len(after) < min(len(target), len(before)) and part.dirs.get(going[0]) in self._healthy_dirs():
+            self.breaks("f3", f"{name} is reduced from {part.replicas} to {target}, on {len(after)} racks")
+
+    def _healthy_dirs(self) -> set[str]:
+        """Directory ids of all disks that can be read and written."""
+        return {
+            str((slot.fs.meta or {}).get("directory.id"))
+            for node in self.world.kubelets.nodes.values()
+            for slot in node.slots.values()
+            if slot.fs is not None and slot.fs.state == "well"
+        }
 
     def _forgotten(self, broker: int) -> None:
         """Rule 5: no broker is unregistered that runs or holds replicas."""
@@ -380,8 +415,10 @@ class Judge:
                 found.append(f"{name} has no leader")
             elif set(p["replicas"]) - set(p["isr"]) - stopped:
                 found.append(f"{name} has {sorted(p['isr'])} in sync of {sorted(p['replicas'])}")
-            if len(p["replicas"]) != p["rf"] and not p.get("reassigned"):
-                found.append(f"{name} has {len(p['replicas'])} replicas, not {p['rf']}")
+            asked = self.world.kafka.factors.get(p["topic"])
+            wanted = asked[0] if asked is not None else p["rf"]
+            if len(p["replicas"]) != wanted and (asked is not None or not p.get("reassigned")):
+                found.append(f"{name} has {len(p['replicas'])} replicas, not {wanted}")
             on = {racks.get(b) for b in p["replicas"]}
             if len(on) < min(len(p["replicas"]), len(set(racks.values()))) and not p.get("reassigned"):
                 found.append(f"{name} is on {len(on)} racks")

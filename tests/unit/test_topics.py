@@ -201,18 +201,6 @@ def test_partitions_grow_and_never_shrink() -> None:
     assert condition(world) == ("True", "SpecApplied")
 
 
-def test_another_replication_factor_is_refused_with_a_way_out() -> None:
-    world = running(topic(replicas=3))
-    world.get("KafkaTopic", "orders")["spec"]["replicas"] = 2
-    made = world.settle()
-    assert condition(world) == ("False", "ReplicasDiffer")
-    assert "kafka-reassign-partitions.sh" in message(world)
-    assert not made.actions
-    world.get("KafkaTopic", "orders")["spec"]["replicas"] = 3
-    world.settle()
-    assert condition(world) == ("True", "SpecApplied")
-
-
 def test_settings_that_others_change_are_set_again_and_theirs_stay() -> None:
     world = running(topic(config={"retention.ms": "1000", "cleanup.policy": "compact, delete"}))
     world.kafkas.configure(
@@ -484,11 +472,19 @@ def test_preview_says_what_would_change_and_what_would_be_refused() -> None:
         "deletionPolicy: Retain to Delete",
     ]
     assert dict(changes)["retention.ms: 1 to 2"] == "without a restart"
-    _, changes = what(topic(partitions=3, replicas=2, config=old["spec"]["config"]), old)
+    _, changes = what(topic(partitions=3, replicas=1, config=old["spec"]["config"]), old)
     assert [how.partition(":")[0] for _, how in changes] == ["refused", "refused"]
+    old["status"]["bytes"] = 6_000_000_000
+    for wish, said in ((2, "about 2.0 GB become free"), (4, "waits: the cluster has 3 brokers")):
+        _, ((changed, how),) = what(topic(replicas=wish, config=old["spec"]["config"]), old)
+        assert changed == f"replicas: 3 to {wish}"
+        assert said in how
+    old["status"]["replicas"] = 2
+    _, ((changed, how),) = what(topic(replicas=3, config=old["spec"]["config"]), old)
+    assert (changed, how.partition(" are")[0]) == ("replicas: 2 to 3", "about 3.0 GB")
     assert what(old, old) == ((), [])
     refused, changes = what(topic(config={"min.insync.replicas": "4"}), old)
-    assert "set min.insync.replicas to 2" in refused[0]
+    assert "set min.insync.replicas to 1" in refused[0]
     assert not changes
     refused, _ = what(topic(config={"retention.msx": "4"}))
     assert "use retention.ms" in refused[0]

@@ -95,7 +95,8 @@ class KafkaTopicSpec(ApiModel):
     )
     replicas: int | None = Field(
         None,
-        description="Replication factor. By default that of the topic if it exists, else `default.replication.factor` of the cluster.",
+        description="Replication factor; replicas of an existing topic are added or removed. By default that of the topic if it exists, "
+        "else `default.replication.factor` of the cluster.",
         ge=1,
         le=MAX_REPLICAS,
         json_schema_extra=hint(f"replicas is from 1 to {MAX_REPLICAS}: write for example 3", format="int32"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from spindle.moves.journal import DroppedReplica, Move, PendingCleanup
+from spindle.moves.journal import DroppedReplica, Move, PendingCleanup, RemovedReplica
 from spindle.moves.kafka_index import KafkaIndex
 
 _LASTS: Final = 80.0  # seconds: file.delete.delay.ms is a minute, and an observation may be late
@@ -22,7 +22,7 @@ class CleanupTracker:
         if move.source is not None and move.from_dir is not None:
             self._note(move.key, move.source, move.from_dir, self._look.size(move.key, move.bytes))
 
-    def shed(self, entry: DroppedReplica) -> None:
+    def left(self, entry: DroppedReplica | RemovedReplica) -> None:
         """Record that a replica leaves its assignment: Kafka will delete its log."""
         stands = self._look.standing(entry.broker, entry.key)
         if stands is not None:

@@ -20,6 +20,7 @@ from spindle.moves.limits import Limits
 from spindle.moves.missing_replicas import meant, put_right, taken_over
 from spindle.moves.outcome import Progress, RefusedMove, StepResult
 from spindle.moves.rates import Rates
+from spindle.moves.removals import Removals, step_removals
 from spindle.moves.requests import MoveRequests
 from spindle.moves.settings import settle, throttles
 from spindle.moves.signals import MoveSignals
@@ -67,7 +68,14 @@ def execute(
         limits: budgets.
         signals: the time, the load of the disks, moves that failed on agents.
     """
-    asked = requests.moves or requests.shrinks or requests.settings or requests.leads or requests.leaders
+    asked = (
+        requests.moves
+        or requests.shrinks
+        or requests.settings
+        or requests.leads
+        or requests.leaders
+        or requests.removals
+    )
     if journal == Journal() and not asked:
         return StepResult(journal)
     look = KafkaIndex(view, requests.closed, requests.bad)
@@ -122,10 +130,17 @@ def cleanup(view: KafkaView, journal: Journal) -> StepResult:
     unsure = [doubted for move, partition in between if (doubted := in_doubt(move, partition))]
     disordered = [move for move, partition in between if out_of_order(move, partition)]
     standing, configures = settle(look, journal.settings, {})
+    removals = step_removals(look, journal.removed)
     return StepResult(
-        Journal((*(move for move, _ in moving), *unsure, *disordered), journal.dropped, standing),
+        Journal(
+            (*(move for move, _ in moving), *unsure, *disordered),
+            journal.dropped,
+            standing,
+            removed=tuple(entry for entry in removals.standing if entry.key in removals.keys),
+        ),
         actions=(
             *_reassigns([(*move.key, None) for move in cancels], "MovesCancelled", "the cluster is deleted"),
+            *_reassigns(removals.again),
             *_ended(nearly),
             *_reassigns([(*move.key, move.before) for move in disordered]),
             *configures,
@@ -151,6 +166,7 @@ class _Step:
         self.landed: list[Move] = []
         self.found: list[FoundMove] = []  # what stays in the journal, in its order
         self.shrunk = {entry.id: entry for entry in journal.dropped}
+        self.removals = Removals()
         self.leaving: set[tuple[str, int]] = set()  # partitions that lose a replica in this step
         # A move keeps the source's position in the order of replicas from before a temporary change of leaders.
         self.before = {entry.key: entry.before for entry in journal.leadership}
@@ -159,7 +175,8 @@ class _Step:
 
     def run(self) -> StepResult:
         stalled = self.verify()
-        removals = self.remove_replicas(self.requests.shrinks)
+        dropped = self.remove_replicas(self.requests.shrinks)
+        removed = self.remove_for_good(stalled)
         busy = {found.move.key for found in self.found} | {move.key for move in stalled} | self.leaving
         ordered = reconcile_leadership(
             self.look, self.journal.leadership, self.requests.leads, busy, self.limits.moves_in_all
@@ -183,7 +200,8 @@ class _Step:
             actions=(
                 *self.cancels(),
                 *self.asked_again(),
-                *removals,
+                *dropped,
+                *removed,
                 *reordered,
                 *configures,
                 *self.starts(fresh),
@@ -229,8 +247,9 @@ class _Step:
             self.backoffs.standing(),
             steered,
             self.cleanup.standing(),
-            self.crowding.standing({*(m.key for m in moves), *(e.key for e in dropped)}),
+            self.crowding.standing({*(m.key for m in moves), *(e.key for e in dropped), *self.removals.keys}),
             track_copies(self.journal.pace, copies, self.signals.now),
+            tuple(self.removals.standing),
         )
 
     # Moves in progress
@@ -389,9 +408,23 @@ class _Step:
             in_order = replace(entry, before=before) if set(before) == set(entry.before) else entry
             whole = replace(entry, before=intended) if set(intended) > set(entry.before) else in_order
             self.shrunk.setdefault(entry.id, whole)
-            self.cleanup.shed(entry)
+            self.cleanup.left(entry)
         self.leaving.add(key)
         return staying
+
+    def remove_for_good(self, stalled: Sequence[Move]) -> tuple[ReassignIntent, ...]:
+        """Record replicas that leave for good, and remove them; partitions that are being moved, or lose a replica otherwise, come later."""
+        busy = {move.key for move in (*self.moves(), *stalled)} | self.leaving
+        found = self.removals = step_removals(
+            self.look, self.journal.removed, self.requests.removals, busy, self.signals, self.before
+        )
+        self.leaving |= found.keys
+        for entry in found.fresh:
+            self.cleanup.left(entry)
+        return (
+            *_reassigns(found.again),
+            *_reassigns(found.begun, "ReplicasReduced", "the topic is to have fewer"),
+        )
 
     def can_spare(self, partition: Partition, gone: AbstractSet[int], copies: int) -> bool:
         """Whether this view shows enough in-sync replicas, and at least ``copies``, without these brokers.

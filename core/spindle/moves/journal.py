@@ -1,4 +1,4 @@
-"""The executor's journal: running moves, temporarily dropped replicas, settings to restore, recent failures.
+"""The executor's journal: running moves, replicas that were dropped for a while or leave for good, settings to restore, recent failures.
 
 It is stored in the ConfigMap ``<cluster>-moves`` and is written, with its resourceVersion as a precondition, before its requests are
 executed.
@@ -19,6 +19,7 @@ RESTORE: Final = "restore"
 SPREAD: Final = "spread"
 BACKFILL: Final = "backfill"
 DROP_FOR_SPACE: Final = "shed"
+GROW: Final = "replicas"
 MOST_BYTES: Final = 900_000  # a ConfigMap holds 1 MiB, all in all
 
 ConfigKind = Literal["topic", "broker", "quota"]
@@ -38,12 +39,12 @@ class Move:
     """One replica that moves to a chosen dir.
 
     Attributes:
-        source: broker that the replica leaves; None if a replica is added (restored); equal to ``target`` for a move between
-            dirs of one broker, which the agent executes.
+        source: broker that the replica leaves; None if a replica is added (restored, or a topic gets more replicas); equal to ``target`` for
+            a move between dirs of one broker, which the agent executes.
         from_dir: path that it leaves; None if ``source`` is None, or if it is not known (a failed dir).
         to_dir: path of the log dir on ``target`` that it moves to.
         bytes: its size when it was planned; the size that Kafka reports counts if it is larger.
-        reason: ``evacuate``, ``drain``, ``restore``, ``spread``, ``backfill``, ``balance``.
+        reason: ``evacuate``, ``drain``, ``restore``, ``spread``, ``backfill``, ``balance``, ``replicas``.
         before: the assignment when the move was started, preferred leader first; set by the executor. Kafka forgets this order when a
             reassignment is cancelled.
         doubts: approximate number of successive observations in which Kafka's answers contradicted each other, because they are not
@@ -113,6 +114,25 @@ class DroppedReplica:
     def id(self) -> tuple[str, int, int]:
         """(topic, partition, broker): a partition may have lost several replicas, one after the other."""
         return self.topic, self.partition, self.broker
+
+
+@dataclass(frozen=True)
+class RemovedReplica:
+    """A replica that leaves its partition's assignment for good, because its topic is to have fewer.
+
+    Attributes:
+        until: end of its record, in seconds since the epoch: another broker's metadata may show the replica for some time after it has left.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    until: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """(topic, partition): one replica of each leaves at a time."""
+        return self.topic, self.partition
 
 
 @dataclass(frozen=True)
@@ -215,6 +235,7 @@ class Journal:
         spread_violations: partitions that healing left on fewer racks than before. Nothing waits for them: their rack spread is restored
             when that is possible.
         pace: recorded progress of copies between brokers.
+        removed: replicas that leave for good, or have left a moment ago.
     """
 
     moves: tuple[Move, ...] = ()
@@ -226,10 +247,11 @@ class Journal:
     cleanups: tuple[PendingCleanup, ...] = ()
     spread_violations: tuple[SpreadViolation, ...] = ()
     pace: tuple[CopyProgress, ...] = ()
+    removed: tuple[RemovedReplica, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether it contains anything that is still to be done or restored."""
-        return bool(self.moves or self.dropped or self.settings or self.leadership)
+        return bool(self.moves or self.dropped or self.settings or self.leadership or self.removed)
 
     def dropped_on(self, broker: int) -> tuple[DroppedReplica, ...]:
         """Dropped replicas that will be restored on a broker."""
@@ -282,6 +304,8 @@ def render(journal: Journal) -> str:
         document["crowded"] = write_spread_violations(journal.spread_violations)
     if journal.pace:
         document["pace"] = write_copy_progress(journal.pace)
+    if journal.removed:
+        document["removed"] = [[e.topic, e.partition, e.broker, e.until] for e in journal.removed]
     if journal.steered:
         document["steered"] = journal.steered
     document["words"] = list(words)
@@ -337,6 +361,10 @@ def parse(text: str | None) -> Journal:
             ),
             spread_violations=read_spread_violations(document.get("crowded") or {}),
             pace=read_copy_progress(document.get("pace") or ()),
+            removed=tuple(
+                RemovedReplica(str(topic), int(index), int(broker), float(until))
+                for topic, index, broker, until in document.get("removed", ())
+            ),
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
         if isinstance(error, JournalError):

@@ -233,7 +233,7 @@ def reconcile_cleanup(state: ClusterState, builder: PlanBuilder) -> bool:
         journal = _left(state)
         if journal is not None:
             journal = between_dirs.taken_over(journal, state.kafka, state.brokers.items())
-        ours = journal is not None and bool(journal.moves or journal.settings)
+        ours = journal is not None and bool(journal.moves or journal.settings or journal.removed)
         agents = [b for b in state.brokers.values() if b["spec"].get("moves") or _throttles(b)]
         if ours or agents:
             outcome = cleanup(state.kafka, journal or Journal())

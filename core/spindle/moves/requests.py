@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from spindle.moves.journal import DroppedReplica, Move, SettingKey
+from spindle.moves.journal import DroppedReplica, Move, RemovedReplica, SettingKey
 from spindle.moves.kafka_index import PartitionKey
 from spindle.moves.leadership import Leads
 
@@ -27,6 +27,7 @@ class MoveRequests:
         leads: temporary preferred leaders; see `spindle.moves.leadership`.
         withdrawn: partitions whose recorded moves are not wanted any more: their copies are cancelled.
         leaders: permanent preferred leaders; they are not restored.
+        removals: replicas to remove for good, at most one of each partition; those in the journal are included for as long as they are wanted.
     """
 
     moves: tuple[Move, ...] = ()
@@ -38,6 +39,7 @@ class MoveRequests:
     leads: Leads = field(default_factory=dict)
     withdrawn: AbstractSet[PartitionKey] = frozenset()
     leaders: Mapping[PartitionKey, int] = field(default_factory=dict)
+    removals: tuple[RemovedReplica, ...] = ()
 
 
 def merge_requests(first: MoveRequests, second: MoveRequests) -> MoveRequests:
@@ -52,4 +54,5 @@ def merge_requests(first: MoveRequests, second: MoveRequests) -> MoveRequests:
         bad=first.bad | second.bad,
         withdrawn=frozenset({*first.withdrawn, *second.withdrawn}),
         leaders={**first.leaders, **second.leaders},
+        removals=(*first.removals, *second.removals),
     )

@@ -30,6 +30,7 @@ class SpreadTracker:
         self._entries = {entry.key: entry for entry in journal.spread_violations}
         # The current assignment of these partitions is Spindle's own.
         self._ours = {move.key for move in journal.moves} | {entry.key for entry in journal.dropped}
+        self._ours |= {entry.key for entry in journal.removed}
         self._racks = _racks_of(look)
 
     def begun(self, move: Move) -> None:
@@ -50,7 +51,7 @@ class SpreadTracker:
         """The violations that stay recorded.
 
         Args:
-            ours: partitions that Spindle is moving, or from which it dropped a replica, after this step.
+            ours: partitions that Spindle is moving, or from which it dropped or removes a replica, after this step.
         """
         kept = (self._still(entry, ours) for _, entry in sorted(self._entries.items()))
         return tuple(entry for entry in kept if entry is not None)

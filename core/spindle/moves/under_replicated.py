@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from spindle.model.view import Partition
 from spindle.model.waiting import Waiting
-from spindle.moves.journal import Move
+from spindle.moves.journal import GROW, Move
 from spindle.moves.kafka_index import KafkaIndex
 
 
@@ -28,7 +28,8 @@ class UnderReplicated:
 
     def refuses(self, move: Move, partition: Partition) -> Waiting | None:
         """Why a move must not start now; None if it may, or if it repairs its partition."""
-        if move.source is None or (move.source not in partition.isr):
+        repairs = move.source not in partition.isr if move.source is not None else move.reason != GROW
+        if repairs:
             return None
         brokers = (
             [move.target] if move.within or partition.leader is None else [move.target, partition.leader]

@@ -13,7 +13,7 @@ from typing import Final
 from spindle.model.view import LogDir, Partition
 from spindle.model.waiting import Waiting
 from spindle.moves import rules
-from spindle.moves.journal import Move
+from spindle.moves.journal import GROW, Move
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey, present
 from spindle.moves.limits import Limits
 
@@ -304,12 +304,16 @@ def _overtaken(move: Move, why: str) -> Waiting:
 
 
 def _withdrawn(move: Move) -> Waiting:
+    why = (
+        "its topic is not to have more replicas any more"
+        if move.reason == GROW
+        else "its proposal is no longer executed"
+    )
     return Waiting.refused(
         rule=None,
         reason="MoveCancelled",
-        message=f"Spindle abandons the move of {move.name} to {move.to_dir} of broker {move.target}: its proposal is no longer "
-        "executed.",
-        unblocked_by="Nothing to do: a later run plans what is still needed.",
+        message=f"Spindle abandons the move of {move.name} to {move.to_dir} of broker {move.target}: {why}.",
+        unblocked_by="Nothing to do: Spindle plans what is still needed.",
         objects=(move.name,),
     )
 

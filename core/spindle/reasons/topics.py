@@ -38,10 +38,29 @@ SECTIONS = (
                 "set it to that number, or create a topic with fewer partitions and copy the records",
                 "ticket",
             ),
+            Reason("ReplicasReduced", "replicas of a topic left it, because its KafkaTopic asks for fewer"),
+            Reason("ReplicasChanged", "every partition has as many replicas as the KafkaTopic says"),
             Reason(
-                "ReplicasDiffer",
-                "`spec.replicas` is not the topic's replication factor, which Spindle [does not change](../topics.md#replication-factor)",
-                "change it with Kafka's own tool, or set `spec.replicas` to what the topic has",
+                "ReplicasChanging",
+                "the topic is getting [more or fewer replicas](../topics.md#replication-factor); the message says how far it is",
+                "nothing: Spindle continues",
+            ),
+            Reason(
+                "ReplicasBelowMinIsr",
+                "`spec.replicas` is below `min.insync.replicas` of the topic, so nothing is changed",
+                "raise `spec.replicas`, or lower `min.insync.replicas` in `spec.config`",
+                "ticket",
+            ),
+            Reason(
+                "ReplicasNotPlaceable",
+                "the topic is to have more replicas than there are brokers, or no disk of a rack without one has room",
+                "start or add brokers, free space, or lower `spec.replicas`",
+                "ticket",
+            ),
+            Reason(
+                "ReplicaRemovalPending",
+                "a replica that is to leave stays, because not all others are in sync on brokers that stay up, or they are fewer than `min.insync.replicas`",
+                "bring the other replicas back in sync; uncordon the nodes of their brokers",
                 "ticket",
             ),
             Reason(

@@ -27,6 +27,7 @@ from spindle.model.view import Partition
 from spindle.model.waiting import Waiting, counted, some
 from spindle.moves.journal import DROP_FOR_SPACE, DroppedReplica, Journal, Move
 from spindle.moves.missing_replicas import taken_over
+from spindle.moves.removals import losing
 from spindle.moves.requests import MoveRequests, merge_requests
 from spindle.rollout.stalled_rollout import CHANGES
 from spindle.scaling.scale_in import find_scaling_in
@@ -34,8 +35,9 @@ from spindle.storage.remove_disks import find_leaving
 
 _HEAL: Final = "RecoverDisks"
 _ADDED: Final = "DisksAdded"
+_FENCED: Final = "Fenced"  # it is in no ISR
 _NEED_NOT_WAIT: Final = frozenset(
-    {"Fenced", "DiskReturned", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk", SCALED_IN}
+    {_FENCED, "DiskReturned", "DiskUnusable", "RestartWithDisk", "RestartWithoutDisk", SCALED_IN}
 )
 
 
@@ -119,6 +121,30 @@ def restore_pending(
         if holding:
             refused[node] = _restore_first(holding)
     return refused
+
+
+def removal_pending(
+    journal: Journal | None, partitions: Mapping[Key, Partition], wanted: Mapping[int, RestartRequest]
+) -> dict[int, Waiting]:
+    """Brokers whose restart has to wait, because a partition on them loses a replica for good in this pass, and the next pass sees which ISR it has then.
+
+    See "no restart below min.insync.replicas" (`docs/safety.md`, rule 2). Call it when all restart requests are known.
+    """
+    found: dict[int, list[str]] = {}
+    for partition in losing(journal, partitions).values():
+        for broker in partition.replicas:
+            found.setdefault(broker, []).append(partition.name)
+    return {
+        node: Waiting.refused(
+            rule=2,
+            reason="ReassignmentInProgress",
+            message=f"Broker {node} restarts when these partitions have one replica fewer, as their KafkaTopics say: {some(sorted(found[node]))}.",
+            unblocked_by="Nothing to do: Spindle continues when Kafka has removed the replicas.",
+            objects=tuple(sorted(found[node])),
+        )
+        for node, why in wanted.items()
+        if node in found and why.reason != _FENCED
+    }
 
 
 def _restore_first(dropped: Sequence[DroppedReplica]) -> Waiting:

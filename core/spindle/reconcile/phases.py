@@ -59,6 +59,7 @@ from spindle.reconcile.healing import (
     bring_back_disks,
     healing_requests,
     name_restart_reasons,
+    removal_pending,
     report_correlated_failures,
     restore_pending,
 )
@@ -86,6 +87,7 @@ from spindle.storage.remove_disks import reconcile_removed_disks
 from spindle.storage.volume_expansion import reconcile_volume_sizes
 from spindle.thresholds.reconciler import ThresholdResult, reconcile_thresholds
 from spindle.topics.reconciler import reconcile_topics
+from spindle.topics.replication import ReplicaChanges, change_replicas
 from spindle.users.former_users import reconcile_former_users
 from spindle.users.reconciler import reconcile_users
 
@@ -120,12 +122,14 @@ def move_replicas(
     records: BrokerRecords,
     journal: Journal | None,
     automatic: MoveRequests,
+    replica_changes: ReplicaChanges,
     proposed: ProposalResult,
 ) -> tuple[StepResult | None, Journal | None]:
     """The next step of the executor, None without a journal; and the journal after it."""
     if journal is None:
         return None, None
-    outcome = reconcile_moves(state, builder, records, journal, merge_requests(automatic, proposed.requests))
+    requests = merge_requests(automatic, replica_changes.requests)
+    outcome = reconcile_moves(state, builder, records, journal, merge_requests(requests, proposed.requests))
     return outcome, outcome.journal
 
 
@@ -152,6 +156,7 @@ def limit_evictions(
     return EvictionLimits(
         held=still_cordoned(inventory) | held_brokers | still_leads(inventory, builder, healing.leads),
         refused={
+            **removal_pending(next_journal, partitions, wanted),
             **restore_pending(next_journal, partitions, wanted),
             **hold_restarts(inventory, wanted),
             **held_controllers,
@@ -225,6 +230,7 @@ PHASES: Final = (
     Phase(reconcile_thresholds, provides="relief"),
     Phase(reconcile_scrub, provides="repairs"),
     Phase(merge_all, provides="automatic"),
+    Phase(change_replicas, provides="replica_changes"),
     Phase(reconcile_samples, provides="sample_topics"),
     Phase(reconcile_proposals, provides="proposed"),
     Phase(move_replicas, provides=("moved", "next_journal")),

@@ -31,6 +31,7 @@ _MOVE: Final = "MoveReplicas"
 _NOT_OF_THE_SPEC: Final = frozenset(
     {
         "AssessDisks",
+        "ChangeReplicas",
         "CordonDisk",
         "CreateRebalanceJob",
         "Drain",
@@ -248,8 +249,11 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "NoReplicaToDrop",
             "RepairDeferred",
             "ReplacementNeeded",
+            "ReplicaRemovalPending",
             "ReplicaReturning",
+            "ReplicasBelowMinIsr",
             "ReplicasMoving",
+            "ReplicasNotPlaceable",
             "ReplicationStalled",
             "RetiredDiskReinserted",
             "SettingsUnknown",

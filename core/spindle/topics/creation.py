@@ -86,7 +86,7 @@ def grow_topic(this: TopicPass, want: WantedTopic, partitions: Sequence[Partitio
             f"Topic {want.name} has {counted(now, 'partition')}, and spec.partitions is {wish}: Kafka cannot remove partitions. "
             f"To resolve: set spec.partitions to {now}, or create a topic with fewer and copy the records.",
         )
-    replicas = max(partition.recorded_rf for partition in partitions)
+    replicas = _factor(this, want, partitions)
     if (lack := _lack(this, replicas)) is not None:
         return lack
     if this.full(wish - now):
@@ -126,6 +126,13 @@ def _lack(this: TopicPass, replicas: int) -> TopicVerdict | None:
         f"{counted(replicas, 'replica')} of each partition{several} need as many brokers that run and have a log dir with room; these are: {able}. "
         f"The cluster has {counted(len(state.staying), 'broker')}. To resolve: start or add brokers, free space, or lower spec.replicas.",
     )
+
+
+def _factor(this: TopicPass, want: WantedTopic, partitions: Sequence[Partition]) -> int:
+    """Replicas of new partitions: as many as the others have, or fewer if the topic is about to have fewer."""
+    most = max(partition.recorded_rf for partition in partitions)
+    least = (this.state.kafka.min_isr or {}).get(want.name, most)
+    return max(least, min(most, want.spec.replicas or most)) if least <= most else most
 
 
 def _placed(

@@ -132,7 +132,7 @@ def _spread(
 ) -> list[list[int]]:
     """Rows with the brokers that hold the least."""
     mine = Counter(broker for row in before for broker in row)
-    burden = _Burden(rooms)
+    burden = Burden(rooms)
     rows = []
     for _ in range(partitions):
         row: list[int] = []
@@ -151,10 +151,11 @@ def _spread(
     return rows
 
 
-class _Burden:
+class Burden:
     """What brokers hold of all topics, as one number: replicas and used space, each in relation to the average."""
 
     def __init__(self, rooms: Rooms) -> None:
+        """Start from what the brokers hold now."""
         brokers = rooms.brokers.values()
         self._replicas = {each.id: each.replicas for each in brokers}
         self._full = {each.id: each.fullness for each in brokers}
@@ -168,9 +169,11 @@ class _Burden:
         )
 
     def of(self, broker: int) -> float:
+        """What a broker holds; about 2 for the average one."""
         return self._replicas[broker] / self._usual[0] + self._full[broker] / self._usual[1]
 
     def add(self, broker: int) -> None:
+        """Count one more replica of the usual size."""
         self._replicas[broker] += 1
         self._full[broker] += self._step[broker]
 
@@ -213,16 +216,24 @@ def _dirs(rooms: Rooms, rows: Iterable[Sequence[int]], first: int) -> Iterable[t
             able = [each for each in rooms.brokers[broker].dirs if each.takes(rooms.size)]
             if not able:
                 continue  # the last ones of a pass may not fit any more: the broker chooses
-            chosen = _emptiest(able, broker, rooms.size, mine)
+            chosen = emptiest(able, broker, rooms.size, mine)
             chosen.used += rooms.size
             chosen.replicas += 1
             mine[broker, chosen.path] += 1
             yield broker, index, chosen.path
 
 
-def _emptiest(
+def emptiest(
     able: Sequence[DirRoom], broker: int, size: float, mine: Mapping[tuple[int, str], int]
 ) -> DirRoom:
+    """The dir that gets a replica: one with the fewest of its topic; of those, the one with the least used space and the fewest replicas.
+
+    Args:
+        able: dirs of the broker that take it; not empty.
+        broker: the broker.
+        size: of the replica, in bytes.
+        mine: (broker, path) → replicas of the topic.
+    """
     least = min(each.used / each.total for each in able)
     able = [each for each in able if each.used / each.total <= least + _FULLER]
     replicas = max(1.0, sum(each.replicas for each in able) / len(able))

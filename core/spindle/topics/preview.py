@@ -5,11 +5,13 @@ from typing import Any, Final
 
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.config.preview import RUNNING, PreviewChange
-from spindle.topics.wanted import WantedTopic, defaults, settings_problems, wanted
+from spindle.model.waiting import counted
+from spindle.topics.wanted import MIN_ISR, WantedTopic, defaults, settings_problems, wanted
 
 _KEYS: Final = "on chosen brokers and disks; from then on, keys map to other partitions"
 _GROWS: Final = "refused: partitions can only grow"
-_REPLICAS: Final = "refused: Spindle does not change the number of replicas of an existing topic"
+_TOO_FEW: Final = "refused: not below min.insync.replicas"
+_REMOVED: Final = "replicas leave when the others are in sync; nothing is copied"
 _DELETE: Final = "the topic and its records are deleted when the KafkaTopic is deleted"
 _RETAIN: Final = "the topic stays when the KafkaTopic is deleted"
 
@@ -33,14 +35,19 @@ def preview_topic(
     status = (old or {}).get("status") or {}
     brokers = sum(pool.replicas for pool in cluster.broker_pools)
     partitions, replicas = defaults(cluster.config, brokers)
-    factor = int(status.get("replicas") or want.spec.replicas or replicas)
+    factor = int(want.spec.replicas or status.get("replicas") or replicas)
     found = settings_problems(want.spec.config, cluster.version, factor)
     if found:
         return tuple(f"{each.message}. To resolve: {each.way_out}." for each in found), []
     if not status.get("topicId"):
         return (), [_creation(want, want.spec.partitions or partitions, want.spec.replicas or replicas)]
     before = (old or {}).get("spec") or {}
-    return (), [*_of_counts(want, status), *_of_settings(want, before), *_of_policy(want, before)]
+    return (), [
+        *_of_partitions(want, status),
+        *_of_replicas(want, status, cluster, brokers),
+        *_of_settings(want, before),
+        *_of_policy(want, before),
+    ]
 
 
 def _creation(want: WantedTopic, partitions: int, replicas: int) -> PreviewChange:
@@ -52,17 +59,33 @@ def _creation(want: WantedTopic, partitions: int, replicas: int) -> PreviewChang
     )
 
 
-def _of_counts(want: WantedTopic, status: Mapping[str, Any]) -> list[PreviewChange]:
-    changes, where = [], f"topic {want.name}"
-    for what, wish, grow in (
-        ("partitions", want.spec.partitions, _KEYS),
-        ("replicas", want.spec.replicas, _REPLICAS),
-    ):
-        now = int(status.get(what) or 0)
-        if wish is not None and now and wish != now:
-            how = grow if wish > now or what == "replicas" else _GROWS
-            changes.append(PreviewChange(f"{what}: {now} to {wish}", where, how))
-    return changes
+def _of_partitions(want: WantedTopic, status: Mapping[str, Any]) -> list[PreviewChange]:
+    wish, now = want.spec.partitions, int(status.get("partitions") or 0)
+    if wish is None or not now or wish == now:
+        return []
+    return [
+        PreviewChange(f"partitions: {now} to {wish}", f"topic {want.name}", _KEYS if wish > now else _GROWS)
+    ]
+
+
+def _of_replicas(
+    want: WantedTopic, status: Mapping[str, Any], cluster: KafkaClusterSpec, brokers: int
+) -> list[PreviewChange]:
+    """What another replication factor copies or removes; whether each disk has room is known only when it is applied."""
+    wish, now = want.spec.replicas, int(status.get("replicas") or 0)
+    if wish is None or not now or wish == now:
+        return []
+    least = want.spec.config.get(MIN_ISR, cluster.config.get(MIN_ISR, str(min(3, brokers) - 1)))
+    size = abs(wish - now) * int(status.get("bytes") or 0) // now
+    if wish > brokers:
+        how = f"waits: the cluster has {counted(brokers, 'broker')}"
+    elif wish > now:
+        how = f"about {size / 1e9:.1f} GB are copied to chosen brokers and disks, throttled, with the topic in use"
+    elif wish < int(least):
+        how = _TOO_FEW
+    else:
+        how = f"{_REMOVED}; about {size / 1e9:.1f} GB become free"
+    return [PreviewChange(f"replicas: {now} to {wish}", f"topic {want.name}", how)]
 
 
 def _of_settings(want: WantedTopic, before: Mapping[str, Any]) -> list[PreviewChange]:

@@ -15,13 +15,15 @@ from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.view import Partition
-from spindle.model.waiting import Waiting
+from spindle.model.waiting import Waiting, counted
 from spindle.moves.journal import Journal
 from spindle.moves.requests import MoveRequests
 from spindle.topics.creation import create_topic, grow_topic
 from spindle.topics.deletion import delete_topic
 from spindle.topics.observed import ObservedTopics, differing
+from spindle.topics.replication import ReplicaChanges, age, owners_of
 from spindle.topics.topic_pass import (
+    CHANGING,
     DELETING,
     PENDING,
     READY,
@@ -41,7 +43,7 @@ from spindle.topics.topic_pass import (
     topic_status,
     unknown,
 )
-from spindle.topics.wanted import WantedTopic, settings_problems, topic_name, wanted
+from spindle.topics.wanted import MIN_ISR, WantedTopic, settings_problems, topic_name, wanted
 
 
 def reconcile_topics(
@@ -49,6 +51,7 @@ def reconcile_topics(
     builder: PlanBuilder,
     inventory: DiskInventory,
     automatic: MoveRequests,
+    replica_changes: ReplicaChanges,
     next_journal: Journal | None,
 ) -> dict[str, dict[str, Any]]:
     """Reconcile every KafkaTopic.
@@ -59,14 +62,12 @@ def reconcile_topics(
     if "kafkatopics" in state.snap.unknown:
         builder.wait(topics_unknown(state))
         return {}
-    topics = sorted(state.snap.topics, key=_age)
-    owners: dict[str, SnapshotObject] = {}
+    topics = sorted(state.snap.topics, key=age)
     holders: dict[str, set[str]] = {}
     for topic in topics:
-        if not objects.deleting(topic):
-            owners.setdefault(topic_name(topic), topic)
-            if (known := (topic.get("status") or {}).get("topicId")) is not None:
-                holders.setdefault(str(known), set()).add(objects.name(topic))
+        known = (topic.get("status") or {}).get("topicId")
+        if known is not None and not objects.deleting(topic):
+            holders.setdefault(str(known), set()).add(objects.name(topic))
     this = TopicPass(
         state,
         builder,
@@ -74,7 +75,8 @@ def reconcile_topics(
         automatic,
         next_journal,
         ObservedTopics(state.kafka),
-        owners,
+        owners_of(state),
+        replica_changes.verdicts,
         holders=holders,
     )
     statuses = {}
@@ -110,12 +112,9 @@ def topics_unknown(state: ClusterState) -> Waiting:
 
 def unsettled_topics(statuses: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether some topic is being created, changed or deleted, so that the next pass must follow soon."""
-    return any(status["conditions"][0]["reason"] in (PENDING, DELETING) for status in statuses.values())
-
-
-def _age(topic: SnapshotObject) -> tuple[str, str]:
-    """Sort key: the older of two KafkaTopics comes first."""
-    return str(topic["metadata"].get("creationTimestamp") or ""), objects.uid(topic)
+    return any(
+        status["conditions"][0]["reason"] in (PENDING, CHANGING, DELETING) for status in statuses.values()
+    )
 
 
 def _turn(topic: SnapshotObject, rejected: Mapping[str, int]) -> tuple[bool, int]:
@@ -183,7 +182,7 @@ def _is_ours(this: TopicPass, topic: SnapshotObject, name: str, *, adopt: bool) 
 def _keep(this: TopicPass, topic: SnapshotObject, want: WantedTopic) -> dict[str, Any]:
     """Bring an existing topic to its spec."""
     partitions = this.observed.partitions(want.name)
-    rows = [grow_topic(this, want, partitions), _replicas(this, want, partitions)]
+    rows = [grow_topic(this, want, partitions), _replicas(this, topic, want, partitions)]
     config, row = _configure(this, topic, want)
     rows.append(row)
     due = [each for each in rows if each is not None]
@@ -195,18 +194,25 @@ def _keep(this: TopicPass, topic: SnapshotObject, want: WantedTopic) -> dict[str
     return topic_status(this, topic, want.name, row, ours=True, config=config)
 
 
-def _replicas(this: TopicPass, want: WantedTopic, partitions: Sequence[Partition]) -> TopicVerdict | None:
-    """Whether the replication factor differs from the spec; replicas that Spindle dropped for a while do not count."""
+def _replicas(
+    this: TopicPass, topic: SnapshotObject, want: WantedTopic, partitions: Sequence[Partition]
+) -> TopicVerdict | None:
+    """What is said of the replication factor; None if it is as asked for."""
+    said = this.replicas.get(want.name)
+    if said is not None:
+        return said
     wish = want.spec.replicas
-    found = sorted({partition.recorded_rf for partition in partitions})
-    if wish is None or found == [wish] or want.name in this.dropped:
+    found = {partition.recorded_rf for partition in partitions}
+    if wish is None or found == {wish} or want.name in this.dropped:
+        if (objects.condition(topic, "Ready") or {}).get("reason") == CHANGING and found == {wish}:
+            tell(
+                this,
+                topic,
+                "ReplicasChanged",
+                f"{counted(len(partitions), 'partition')} of topic {want.name} {'has' if len(partitions) == 1 else 'have'} {counted(wish or 0, 'replica')}.",
+            )
         return None
-    now = " and ".join(map(str, found))
-    return TopicVerdict(
-        "ReplicasDiffer",
-        f"Topic {want.name} has replication factor {now}, and spec.replicas is {wish}: Spindle does not change the number of replicas of an existing topic. "
-        f"To resolve: change it with kafka-reassign-partitions.sh and --throttle, or set spec.replicas to {found[0]}.",
-    )
+    return TopicVerdict(PENDING, f"Topic {want.name} will have {counted(wish, 'replica')}.")
 
 
 def _configure(
@@ -217,7 +223,8 @@ def _configure(
     own, settings = (this.state.kafka.managed or {}).get(want.name), want.spec.config
     replicas = min(partition.recorded_rf for partition in this.observed.partitions(want.name))
     # What a dead disk takes away for a while says nothing about the spec.
-    known = None if want.name in this.dropped else replicas
+    wish = max(replicas, want.spec.replicas or replicas)
+    known = None if want.name in this.dropped else wish
     if together := settings_problems(settings, this.version, known):
         return {"config": before}, invalid(together)
     if own is None:
@@ -225,7 +232,14 @@ def _configure(
             "KafkaUnknown", "Kafka did not report the topic's settings."
         )
     held = this.held.get(want.name, frozenset())
-    drift = {key: now for key, now in differing(settings, own, this.version).items() if key not in held}
+    # While replicas are added, min.insync.replicas does not rise: producers with acks=all have to be able to write meanwhile.
+    least = (this.state.kafka.min_isr or {}).get(want.name, 1)
+    later = {MIN_ISR} if replicas < wish and int(settings.get(MIN_ISR, 0)) > least else set()
+    drift = {
+        key: now
+        for key, now in differing(settings, own, this.version).items()
+        if key not in held and key not in later
+    }
     gone = [key for key in before if key not in settings and key in own and key not in held]
     kept = [key for key in before if key not in settings and (key in own or key in held)]
     status = {

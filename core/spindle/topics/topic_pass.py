@@ -26,10 +26,11 @@ from spindle.topics.rooms import rooms_of
 
 READY: Final = "SpecApplied"
 PENDING: Final = "TopicPending"
+CHANGING: Final = "ReplicasChanging"
 TAKEN: Final = "NameTaken"
 REJECTED: Final = "TopicRejected"
 DELETING: Final = "Deleting"
-STALLED: Final = frozenset({"InvalidSpec", TAKEN, "PartitionsCannotShrink", "ReplicasDiffer", REJECTED})
+STALLED: Final = frozenset({"InvalidSpec", TAKEN, "PartitionsCannotShrink", "ReplicasBelowMinIsr", REJECTED})
 MOST_TOPICS: Final = 50  # that a pass creates or grows
 MOST_PARTITIONS: Final = 2_000  # that it adds to them, unless one topic alone has more
 INTERNAL: Final = "__"  # names of topics of Kafka and of Spindle begin with it
@@ -84,6 +85,7 @@ class TopicPass:
     journal: Journal | None
     observed: ObservedTopics
     owners: Mapping[str, SnapshotObject]
+    replicas: Mapping[str, TopicVerdict] = field(default_factory=dict)
     topics: int = 0
     partitions: int = 0
     holders: Mapping[str, set[str]] = field(default_factory=dict)

@@ -90,6 +90,10 @@ class KafkaSim(Requests):
             for p in self.parts.values()
         ]  # fmt: skip
 
+    def truth_topic_ids(self) -> dict[str, str]:
+        """Topic → its id."""
+        return {part.topic: part.topic_id for part in self.parts.values()}
+
     def truth_size(self, key: Key) -> int:
         """Bytes of the largest replica of a partition."""
         held = [process.where(key) for process in self.processes.values()]

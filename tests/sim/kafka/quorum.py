@@ -207,12 +207,21 @@ class Quorum(State):
             return 39, "INVALID_REPLICA_ASSIGNMENT"
         if by_spindle:
             self.on_reassign(part, target)
+            self._change_factor(part, target)
         else:
-            part.reassigned, part.rf = True, len(target)
+            part.reassigned, part.rf, part.changes = True, len(target), False
         coming = sorted(b for b in target if b not in part.replicas)
         going = sorted(b for b in part.replicas if b not in target)
         self.change(part, replicas=[*target, *going], adding=coming or None, removing=going or None)
         return 0, ""
+
+    def _change_factor(self, part: Part, target: list[int]) -> None:
+        """Spindle adds or removes a replica because a KafkaTopic asks for that, and not because a disk is dead."""
+        asked, coming = self.asked_factors(part.topic), [b for b in target if b not in part.replicas]
+        fewer = not coming and len(target) < len(part.replicas) > min(asked, default=99)
+        more = bool(coming) and max(len(part.replicas), part.rf) < len(target) <= max(asked, default=0)
+        if fewer or more:
+            part.rf, part.changes = len(target), True
 
     def cancel(self, part: Part) -> Answer:
         """The former replicas, unless none of them is in sync."""
@@ -222,6 +231,8 @@ class Quorum(State):
         if not isr:
             return 39, "INVALID_REPLICA_ASSIGNMENT"
         back = [b for b in part.replicas if b not in part.adding]
+        if part.changes:
+            part.rf, part.changes = len(back), False
         self.change(part, isr=isr, replicas=back, adding=[], removing=[])
         return 0, ""
 

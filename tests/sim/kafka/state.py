@@ -48,6 +48,7 @@ class Part:
         caught: broker → last time at which it had all records of the leader.
         rf: intended replication factor.
         reassigned: whether another client than Spindle reassigned it last.
+        changes: whether its reassignment in progress changes the replication factor, as a KafkaTopic asks.
         judged: leader epoch whose log was judged last.
     """
 
@@ -66,6 +67,7 @@ class Part:
     caught: dict[int, float] = field(default_factory=dict)
     rf: int = 0
     reassigned: bool = False
+    changes: bool = False
     judged: int = -1
 
     @property
@@ -178,6 +180,9 @@ def known_dirs(process: Process, settings: Mapping[str, str | None]) -> bool:
     return cordons(settings) <= {*process.dirs, "*"}
 
 
+_IN_PASS = 60.0  # seconds after a change for which Spindle may act on the former replication factor
+
+
 class State:
     """The whole state of one cluster's Kafka, with queries that change nothing."""
 
@@ -193,6 +198,8 @@ class State:
         self.on_reassign: Callable[[Part, list[int]], None] = lambda *_: None
         self.on_unregister: Callable[[int], None] = lambda *_: None
         self.on_copy: Callable[[Process, str, Key], None] = lambda *_: None  # between dirs
+        # Topic → the replication factor that its KafkaTopic asks for, the one before, and when it was changed.
+        self.factors: dict[str, tuple[int, int, float]] = {}
         self.rng = random.Random(kernel.seed ^ 0xCAFE)
         self.processes: dict[str, Process] = {}
         self.controllers: dict[str, Controller] = {}
@@ -207,6 +214,14 @@ class State:
         self.copy_rate = 20 * RECORD
         self.version = 0  # version of the metadata that brokers apply
         self._serial = 0
+
+    def asked_factors(self, topic: str) -> range:
+        """Replication factors that Spindle may be bringing a topic to; empty if no KafkaTopic asks for one."""
+        if topic not in self.factors:
+            return range(0)
+        now, before, since = self.factors[topic]
+        other = before if self.kernel.now - since < _IN_PASS else now
+        return range(min(now, other), max(now, other) + 1)
 
     def next_serial(self) -> int:
         """A new unique number: for epochs, incarnations, directory names."""
