@@ -103,9 +103,13 @@ def _commands(page: Path) -> tuple[Command, ...]:
     found = []
     for block in blocks(page):
         name, _, first = block.place.rpartition(":")
-        for number, line in _joined(block.text, int(first)):
-            if words := _words(line.removeprefix("$ ")):
-                found.append(Command(f"{name}:{number}", words, whole=True))
+        # The other way stands behind the first: "this   # or: that".
+        found += [
+            Command(f"{name}:{number}", words, whole=True)
+            for number, line in _joined(block.text, int(first))
+            for part in line.removeprefix("$ ").split("# or: ")
+            if (words := _words(part))
+        ]
     name = str(page.relative_to(ROOT))
     found += [
         Command(f"{name}:{number}", words, whole=False)

@@ -51,6 +51,16 @@ def test_a_wrong_command_line_is_noticed(line: str, helm: Helm) -> None:
     assert refusal(Command("page:1", tuple(line.split()), whole=True), helm)
 
 
+def test_single_values_on_pages_are_taken(helm: Helm) -> None:
+    """Within a sentence: `--set watch.all=true`."""
+    found = commands("--set")
+    for each in found:
+        words = [word.replace("sha256:…", f"sha256:{'0' * 64}") for word in each.words]
+        done = helm("template", "spindle", str(CHART), *words)
+        assert done.returncode == 0, f"{each.place}: {done.stderr}"
+    assert len(found) > 2
+
+
 def test_the_example_of_values_is_taken(helm: Helm) -> None:
     done = helm("template", "spindle", str(CHART), "--values", str(VALUES))
     assert done.returncode == 0, done.stderr

@@ -24,6 +24,19 @@ CHANGING: Final = {"apply", "create", "delete", "drain", "cordon", "uncordon", "
 # What the lines of the pages name, for each line that is run.
 NODES: Final = ("node1", "node4")
 CLAIMS: Final = ("data-disk0-demo-4", "data-disk1-demo-4")
+JOB: Final[Any] = {
+    "metadata": {"name": "demo-rebalance"},
+    "spec": {
+        "schedule": "0 3 * * *",
+        "jobTemplate": {
+            "spec": {
+                "template": {
+                    "spec": {"restartPolicy": "Never", "containers": [{"name": "job", "image": "job"}]}
+                }
+            }
+        },
+    },
+}
 AGENTS: Final = "spindle-agents"
 # Names that stand for others, and what has no API here.
 ELSEWHERE: Final = {"POD", "kafka", "AGENTS", "NAMESPACE", "jsonpath", "argocd", "podmonitors"}
@@ -66,6 +79,7 @@ def stored(namespace: str, api_client: client.ApiClient) -> str:
     core: Any = client.CoreV1Api(api_client)  # it takes raw objects, too
     core.create_namespaced_secret(namespace, {"metadata": {"name": "kafka-ca"}})
     core.create_namespaced_config_map(namespace, {"metadata": {"name": "argocd-cm"}})
+    client.BatchV1Api(api_client).create_namespaced_cron_job(namespace, JOB)
     for name in CLAIMS:
         core.create_namespaced_persistent_volume_claim(
             namespace,

@@ -10,7 +10,7 @@ from e2e.browser import browser
 from e2e.chromium import Chromium
 from tools.site.build import build, generate
 from tools.site.check import complaints
-from tools.site.markdown import with_wide_lists
+from tools.site.markdown import with_wide_lists, without_diagrams
 from tools.site.pages import CONFIG, DOCS, ROOT, pages_of, place, prepare, relink
 
 PROGRAM = browser() or ""
@@ -137,6 +137,18 @@ def test_links_out_of_docs_lead_to_files_of_the_site() -> None:
 def test_links_in_code_stay() -> None:
     code = "```yaml\n# [x](../examples/users.yaml)\n```\n"
     assert relink(code, DOCS / "users.md") == (code, set())
+
+
+def test_a_diagram_that_needs_another_server_is_left_out() -> None:
+    assert without_diagrams("a\n\n```mermaid\nx --> y\n```\n\nb\n") == "a\n\nb\n"
+    # What it shows is also on its page.
+    text = (DOCS / "reference/disk-life.md").read_text()
+    shown = set(re.findall(r"^    (\w+) --> (\w+)", text, re.MULTILINE))
+    told = set(re.findall(r"^\| `(\w+)` \| [^|]+ \| `(\w+)` \|", text, re.MULTILINE))
+    assert shown
+    assert shown <= told
+    pages = [file for file in DOCS.rglob("*.md") if "adr" not in file.parts]
+    assert [file.name for file in pages if "```mermaid" in file.read_text()] == ["disk-life.md"]
 
 
 @pytest.mark.parametrize(

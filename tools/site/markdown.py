@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 _FENCE: Final = re.compile(r" *(```|~~~)")
+_DIAGRAM: Final = re.compile(r"^```mermaid\n.*?^```\n+", re.MULTILINE | re.DOTALL)
 _ITEM: Final = re.compile(r"( *)((?:[-*+]|\d+[.)]) +)\S")
 _WIDTH: Final = 4
 
@@ -23,6 +24,15 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
             fenced = not fenced
         lines.append(line if fenced else change(line))
     return "".join(lines)
+
+
+def without_diagrams(text: str) -> str:
+    """The text without blocks of Mermaid: what draws them would come from another server.
+
+    Args:
+        text: Markdown.
+    """
+    return _DIAGRAM.sub("", text)
 
 
 def with_wide_lists(text: str) -> str:

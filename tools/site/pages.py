@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tools.site.markdown import outside_code, with_wide_lists
+from tools.site.markdown import outside_code, with_wide_lists, without_diagrams
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = ROOT / "docs"
@@ -49,7 +49,7 @@ def prepare(into: Path) -> str:
         text = target.read_text() if target.is_file() else file.read_text()
         if file.suffix == ".md":
             text, linked = relink(text, file)
-            text = with_wide_lists(text)
+            text = with_wide_lists(without_diagrams(text))
             waiting += linked - seen
             seen |= linked
         elif file.suffix == ".yaml":
