@@ -172,11 +172,13 @@ def test_search_finds_in_a_site_that_was_opened_as_a_file(site: Path, tmp_path: 
     with Chromium(PROGRAM, tmp_path) as running:
         tab = running.tab()
         tab.open((site / "files/examples/users.yaml.html").as_uri())
-        tab.wait("document.readyState === 'complete' && document.querySelector('button.md-search__button')")
+        tab.wait(
+            "document.readyState === 'complete' && document.querySelector('button.md-search__button')", 60
+        )
         tab.evaluate("document.querySelector('button.md-search__button').click()")
-        tab.wait("[...document.querySelectorAll('div')].some(e => e.shadowRoot?.querySelector('input'))")
+        tab.wait("[...document.querySelectorAll('div')].some(e => e.shadowRoot?.querySelector('input'))", 60)
         for key in "copy":
             tab.press(key)
-        tab.wait(f"{TEXT_OF_RESULTS}.includes('last copy')")
+        tab.wait(f"{TEXT_OF_RESULTS}.includes('last copy')", 60)
         assert [each for each in tab.requested() if not each.startswith(("file:", "data:"))] == []
         assert tab.complaints() == []
