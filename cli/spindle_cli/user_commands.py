@@ -85,6 +85,8 @@ def secret_of(user: KafkaUser) -> str:
     """
     name = user.metadata.name
     secret = names.user_secret(user.spec.cluster, name)
+    if user.spec.authentication == "oauth":
+        raise KubeError(f"KafkaUser {name} has no password: it authenticates with tokens of an issuer")
     if user.spec.authentication != "scram":
         raise KubeError(
             f"KafkaUser {name} has no password: it authenticates with a certificate, which is in Secret {secret} (tls.crt, tls.key). "

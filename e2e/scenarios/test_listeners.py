@@ -8,6 +8,8 @@ from typing import Any, Final
 import pytest
 from cryptography import x509
 
+from e2e.scenarios.issuer import NAME as ISSUER
+from e2e.scenarios.issuer import Issuer
 from e2e.scenarios.lab import CLUSTER, Lab
 from e2e.scenarios.reach import waiting_pod
 from spindle_operator import ca
@@ -39,6 +41,30 @@ _PRESENTED: Final = """
 import ssl, sys
 host, _, port = sys.argv[1].rpartition(":")
 print(ssl.get_server_certificate((host, int(port)), timeout=10))
+"""
+# In a pod: whether a client with a token may create a topic.
+_CREATES: Final = """
+import ssl, sys
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
+from kafka.net.sasl.oauth import AbstractTokenProvider
+class Held(AbstractTokenProvider):
+    def token(self):
+        return sys.argv[2]
+context = ssl.create_default_context(cadata=sys.argv[3])
+try:
+    client = KafkaAdminClient(
+        bootstrap_servers=sys.argv[1], security_protocol="SASL_SSL", ssl_context=context,
+        sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=Held(), bootstrap_timeout_ms=20000,
+    )
+except (KafkaError, OSError):
+    print("not let in")
+    sys.exit()
+try:
+    client.create_topics({"token-topic": {"num_partitions": 1, "replication_factor": 1}})
+    print("created")
+except TopicAuthorizationFailedError:
+    print("TopicAuthorizationFailedError")
 """
 _NAMED: Final = {
     "name": "named",
@@ -169,6 +195,39 @@ def test_a_listener_presents_its_own_certificate_and_takes_up_another_without_a_
     second = x509.load_pem_x509_certificate(own(lab, *hosts))
     lab.until("it presents the new certificate", lambda: served(lab, address) == second, 400)
     assert starts(lab) == before
+
+
+def test_tokens_of_an_issuer_let_in_and_a_kafka_user_gives_their_principal_rights(
+    running: Lab, spindle_image: str
+) -> None:
+    """It depends on the scenarios before it."""
+    lab, issuer = running, Issuer(running.namespace)
+    node = lab.the("pod", f"{CLUSTER}-broker-0")["spec"]["nodeName"]
+    lab.apply(*issuer.objects(spindle_image, node))
+    lab.kubectl("wait", f"pod/{ISSUER}", "--for=condition=Ready", "--timeout=120s", timeout=150)
+    listener = {"name": "tokens", "port": 9099, "auth": "oauth", "oauth": issuer.oauth}
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"listeners": [_INSIDE, _NODES, _BARE, listener]}})
+    acls = [{"resource": "topic", "name": "token-topic", "operations": ["Create", "Write", "Describe"]}]
+    lab.apply(user("tokens", authentication="oauth", principal="client|1", acls=acls))
+    lab.until("the user has its rights", partial(is_ready, lab, "tokens"))
+    assert has_no_secret(lab, "tokens")
+    lab.until(
+        "the listener is open",
+        lambda: "tokens" in {each["name"] for each in lab.status()["listeners"] if each["bootstrap"]},
+        600,
+    )
+    lab.until_ready(600)
+    bootstrap = f"{CLUSTER}-bootstrap-tokens.{lab.namespace}.svc:9099"
+    authority = secret(lab, f"{CLUSTER}-admin")["ca.crt"]
+
+    def said(token: str) -> str:
+        program = ("/opt/spindle/venv/bin/python", "-c", _CREATES, bootstrap, token, authority)
+        return lab.kubectl("exec", "client", "--", *program, timeout=90).strip()
+
+    assert said(issuer.token("client|1")) == "created"
+    assert said(issuer.token("client|2")) == "TopicAuthorizationFailedError"
+    assert said(issuer.token("client|1", "another")) == "not let in"
+    lab.kubectl("delete", "kafkauser", "tokens", timeout=120)
 
 
 def test_a_user_has_its_secret_and_its_rights_and_leaves_nothing_behind(running: Lab) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from e2e.cluster.build import ensure_jmx_exporter, ensure_kafka_libs
 from spindle.api import names
 from spindle.config import server_properties
-from spindle.listeners.broker_listener import BrokerListener
+from spindle.listeners.broker_listener import BrokerListener, allowed_urls, token_urls
 from spindle.manifests.config_maps import LOGGERS_KEY, TOPICS_KEY, node_config_map
 from spindle.manifests.pods import disks_annotation
 from spindle.model import inspection
@@ -211,7 +211,7 @@ class Node:
             "SPINDLE_LOG4J_CONFIG": str(self.base / "log4j2.properties"),
             "SPINDLE_CLOSED": str(self.base / "closed"),
             "KAFKA_HEAP_OPTS": "-Xmx192m",
-            "KAFKA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "KAFKA_OPTS": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {allowed_urls(token_urls(self.doors))}",
         }
 
     def preflight_process(self) -> "subprocess.Popen[str]":

@@ -18,6 +18,11 @@ def listener(**more: Any) -> dict[str, Any]:
     return {"name": "outside", "port": 9095, **more}
 
 
+OAUTH = {
+    "issuer": "https://login.example.com",
+    "jwks": "https://login.example.com/certs",
+    "audience": "kafka",
+}
 LISTENERS = [
     case("name-client", {f"{FIRST}": listener(name="client")}, f"{FIRST}.name", "choose another name"),
     case(
@@ -41,7 +46,12 @@ LISTENERS = [
         "spec.listeners[1]",
         "Duplicate value",
     ),
-    case("auth-plain", {f"{FIRST}": listener(auth="plain")}, f"{FIRST}.auth", '"none", "mtls", "scram"'),
+    case(
+        "auth-plain",
+        {f"{FIRST}": listener(auth="plain")},
+        f"{FIRST}.auth",
+        '"none", "mtls", "scram", "oauth"',
+    ),
     case("type-ingress", {f"{FIRST}": listener(type="ingress")}, f"{FIRST}.type", '"nodeport"'),
     case(
         "label-of-internal", {f"{FIRST}": listener(addressLabel="x")}, f"{FIRST}.type", "write type: nodeport"
@@ -91,6 +101,41 @@ LISTENERS = [
             ("that-ends-with-a-dash", "broker-{nodeId}-.example.com"),
             ("of-three-numbers", "10.0.{nodeId}"),
             ("that-ends-with-a-number", "broker.{nodeId}"),
+        )
+    ),
+    case(
+        "oauth-without-issuer",
+        {f"{FIRST}": listener(auth="oauth")},
+        f"{FIRST}.oauth",
+        "issuer, jwks and audience",
+    ),
+    case("issuer-of-others", {f"{FIRST}": listener(oauth=OAUTH)}, f"{FIRST}.oauth", "write both or neither"),
+    case(
+        "tokens-without-tls",
+        {f"{FIRST}": listener(auth="oauth", tls=False, oauth=OAUTH)},
+        f"{FIRST}.auth",
+        "remove tls: false",
+    ),
+    *(
+        case(
+            f"oauth-{name}",
+            {f"{FIRST}": listener(auth="oauth", oauth={**OAUTH, key: value})},
+            f"{FIRST}.oauth.{key}",
+            way_out,
+        )
+        for name, key, value, way_out in (
+            ("issuer", "issuer", "login.example.com", "write for example https://"),
+            ("file", "jwks", "file:///etc/passwd", "write for example https://"),
+            ("two-urls", "jwks", "https://a.org/x,https://b.org", "write for example https://"),
+            ("no-audience", "audience", "", "write for example kafka"),
+            (
+                "chosen-by-users",
+                "principalClaim",
+                "email",
+                "write sub, or a claim that only the issuer assigns",
+            ),
+            ("no-claim", "principalClaim", "a b", "write for example sub"),
+            ("no-bundle", "caBundle", "nonsense", "without keys and other text"),
         )
     ),
     case(
@@ -206,7 +251,11 @@ USERS = [
     case("users-name-super", {"metadata.name": "spindle-operator"}, "<nil>", "reserved for Spindle"),
     case("users-name-longer-than-a-label", {"metadata.name": "o" * 64}, "<nil>", "at most 63 characters"),
     case("users-no-cluster", {"spec.cluster": GONE}, "spec.cluster", "Required value"),
-    case("users-plain", {"spec.authentication": "plain"}, "spec.authentication", '"mtls", "scram"'),
+    case("users-plain", {"spec.authentication": "plain"}, "spec.authentication", '"mtls", "scram", "oauth"'),
+    case("users-principal-of-a-certificate", {"spec.principal": "x"}, "spec.principal", "write authentication: oauth"),
+    case("users-principal-super", {"spec.authentication": "oauth", "spec.principal": "spindle-node"}, "spec.principal", "reserved"),
+    case("users-principal-all", {"spec.authentication": "oauth", "spec.principal": "*"}, "spec.principal", "without spaces"),
+    case("users-principal-anonymous", {"spec.authentication": "oauth", "spec.principal": "ANONYMOUS"}, "spec.principal", "reserved"),
     case("users-acl-unnamed", {"spec.acls": [{**ACL, "name": None}]}, "spec.acls[0].name", "set it for these"),
     case("users-acl-named-cluster", {"spec.acls": [{**ACL, "resource": "cluster"}]}, "spec.acls[0].name", "omit it for cluster"),
     case("users-quota-none", {"spec.quotas": {"producerBytesPerSecond": 0}}, "spec.quotas.producerBytesPerSecond", "no quota"),
@@ -222,3 +271,7 @@ def test_users_that_are_well_written_are_taken(shared: Resources) -> None:
     quotas = {"producerBytesPerSecond": 1, "consumerBytesPerSecond": 1, "requestPercentage": 10}
     all_of_it = {"resource": "cluster", "operations": ["Alter", "Describe"]}
     shared.create(user(authentication="scram", acls=[ACL, all_of_it], quotas=quotas), dry=True)
+    shared.create(user(authentication="oauth", principal="auth0|5f7c8ec7c33c6c004bbafe82"), dry=True)
+    bundle = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    tokens = {**OAUTH, "principalClaim": "client_id", "caBundle": bundle * 2}
+    shared.create(bent(cluster(), {"spec.listeners": [listener(auth="oauth", oauth=tokens)]}), dry=True)

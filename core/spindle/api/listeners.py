@@ -7,6 +7,27 @@ from pydantic import ConfigDict, Field
 from spindle.api.common import ApiModel, Name, atomic, list_map, longest, rule, rules
 
 MAX_LISTENERS: Final = 8
+URL: Final = "^https://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~%=&?/-]*)?$"
+AUDIENCE: Final = "^[A-Za-z0-9._~:/@+=|-]+$"
+CLAIM: Final = "^[A-Za-z_][A-Za-z0-9_.:/-]*$"
+BUNDLE: Final = (
+    "^(-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=[:space:]]+-----END CERTIFICATE-----[[:space:]]*)+$"
+)
+# Claims of OpenID Connect's scopes profile, email, phone and address: in many issuers users edit them.
+CHOSEN_BY_USERS: Final = (
+    "name",
+    "given_name",
+    "family_name",
+    "middle_name",
+    "nickname",
+    "preferred_username",
+    "profile",
+    "picture",
+    "website",
+    "email",
+    "phone_number",
+    "address",
+)
 # Names that would clash with a listener or a Service that Spindle creates itself.
 RESERVED: Final = ("controller", "controllers", "replication", "client", "brokers", "bootstrap")
 _NODE_ID: Final = "{nodeId}"
@@ -37,6 +58,90 @@ class ListenerCertificate(ApiModel):
     )
 
 
+class OAuth(ApiModel):
+    """Which tokens a listener accepts."""
+
+    issuer: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"self.matches('{URL}')",
+                    "issuer is the https URL that the tokens have as iss: write for example https://login.example.com/realms/kafka",
+                ),
+                maxLength=512,
+            )
+        ),
+    ] = Field(description="Who must have issued a token (claim iss), as the issuer writes itself.")
+    jwks: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"self.matches('{URL}')",
+                    "jwks is the https URL of the issuer's keys, jwks_uri in its /.well-known/openid-configuration: write for example "
+                    "https://login.example.com/realms/kafka/certs",
+                ),
+                maxLength=512,
+            )
+        ),
+    ] = Field(
+        description="URL of the issuer's public keys (JWKS). Brokers read it when they start, once an hour, and for a key that they do not know."
+    )
+    audience: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"self.matches('{AUDIENCE}')",
+                    "audience is what tokens for this Kafka have as aud, without spaces, commas and quotes: write for example kafka",
+                ),
+                maxLength=256,
+            )
+        ),
+    ] = Field(
+        description="For whom a token must be (claim aud). Tokens that the issuer made for other services are rejected."
+    )
+    principal_claim: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"self.matches('{CLAIM}')",
+                    "principalClaim is the name of a claim: write for example sub",
+                ),
+                rule(
+                    f"!(self in {list(CHOSEN_BY_USERS)})",
+                    "users may choose the value of this claim themselves, so each could take the rights of another, and of Spindle (OpenID Connect Core, "
+                    "5.7): write sub, or a claim that only the issuer assigns, such as client_id or azp",
+                ),
+                maxLength=64,
+            )
+        ),
+    ] = Field(
+        "sub",
+        description="The claim whose value is the principal: User:<value>. Whoever can choose that value in the issuer can be any principal.",
+    )
+    ca_bundle: (
+        Annotated[
+            str,
+            Field(
+                json_schema_extra=rules(
+                    rule(
+                        f"self.matches('{BUNDLE}')",
+                        "caBundle is one or more certificates in PEM, -----BEGIN CERTIFICATE----- and so on, without keys and other text",
+                    ),
+                    maxLength=16384,
+                )
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Certificates (PEM) of the authorities that may have signed the certificate of jwks. If unset, those that Java trusts.",
+    )
+
+
 class Listener(ApiModel):
     """An additional listener of every broker. Connections are encrypted unless tls is false."""
 
@@ -61,6 +166,16 @@ class Listener(ApiModel):
             rule(
                 "self.tls || self.auth != 'mtls'",
                 "a listener without TLS cannot ask for client certificates: write auth: scram, or remove tls: false",
+                field=".auth",
+            ),
+            rule(
+                "(self.auth == 'oauth') == has(self.oauth)",
+                "auth: oauth needs the field oauth with issuer, jwks and audience, and other listeners have none: write both or neither",
+                field=".oauth",
+            ),
+            rule(
+                "self.tls || self.auth != 'oauth'",
+                "without TLS, everybody on the way could use a token until it expires: remove tls: false, or write auth: scram",
                 field=".auth",
             ),
             rule(
@@ -125,11 +240,12 @@ class Listener(ApiModel):
         description="internal: reachable inside Kubernetes; nodeport: through a port of each broker's node; loadbalancer: through a load "
         "balancer for each broker.",
     )
-    auth: Literal["none", "mtls", "scram"] = Field(
+    auth: Literal["none", "mtls", "scram", "oauth"] = Field(
         "mtls",
-        description="How clients authenticate. mtls: with a certificate; scram: with a password (SCRAM-SHA-512); none: not at all; such "
+        description="How clients authenticate. mtls: with a certificate; scram: with a password (SCRAM-SHA-512); oauth: with a token of an issuer (OAUTHBEARER); none: not at all; such "
         "clients are User:ANONYMOUS and may do what ACLs grant to that principal.",
     )
+    oauth: OAuth | None = Field(None, description="oauth: which tokens are accepted.")
     tls: bool = Field(
         True,
         description="Whether connections are encrypted. Without TLS, everybody on the way can read and change what is sent, also what clients "
@@ -293,5 +409,6 @@ __all__ = [
     "ListenerCertificate",
     "ListenerStatus",
     "Listeners",
+    "OAuth",
     "of_broker",
 ]

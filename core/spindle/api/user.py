@@ -93,13 +93,52 @@ class Quotas(ApiModel):
 class KafkaUserSpec(ApiModel):
     """Desired state of the user."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.authentication == 'oauth' || !has(self.principal)",
+                "principal is what a token names, and applies to authentication: oauth only: omit it, or write authentication: oauth",
+                field=".principal",
+            ),
+            rule(
+                "has(self.principal) == has(oldSelf.principal)",
+                "principal cannot be changed: create another KafkaUser",
+                field=".principal",
+            ),
+        )
+    )
+
     cluster: ShortText = Field(
         description="Name of the KafkaCluster, in the same namespace.", json_schema_extra=_fixed("cluster")
     )
-    authentication: Literal["mtls", "scram"] = Field(
+    authentication: Literal["mtls", "scram", "oauth"] = Field(
         "mtls",
-        description="mtls: with a certificate; scram: with a password (SCRAM-SHA-512).",
+        description="mtls: with a certificate; scram: with a password (SCRAM-SHA-512); oauth: with a token of an issuer, so Spindle creates no "
+        "credentials.",
         json_schema_extra=_fixed("authentication"),
+    )
+    principal: (
+        Annotated[
+            str,
+            Field(
+                json_schema_extra=rules(
+                    rule("self == oldSelf", "principal cannot be changed: create another KafkaUser"),
+                    rule(
+                        "self.matches('^[A-Za-z0-9][A-Za-z0-9._@|:/+=-]*$')",
+                        "principal is the value of the claim in tokens, without User: and without spaces: write for example auth0|5f7c8ec7c33c6c004bbafe82",
+                    ),
+                    rule(
+                        "!(self in ['admin', 'ANONYMOUS']) && !self.startsWith('spindle-') && !self.startsWith('User:')",
+                        "admin, ANONYMOUS and names that start with spindle- are reserved: write the value of the claim in the client's tokens",
+                    ),
+                    maxLength=253,
+                )
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="oauth: the value of the listener's principalClaim in the client's tokens. If unset, metadata.name.",
     )
     acls: list[Acl] = Field(
         default_factory=list,
@@ -150,7 +189,7 @@ class KafkaUserStatus(ApiModel):
     conditions: list[Condition] = conditions_field()
     principal: Name | None = Field(
         None,
-        description="Kafka principal: User:<name>, or User:<name>_2 if that principal belonged to another user before.",
+        description="Kafka principal: User:<name> (oauth: User:<principal>), or User:<name>_2 if that principal belonged to another user before.",
     )
     secret: Name | None = Field(None, description="Secret with its credentials.")
     acls: list[MadeAcl] = Field(

@@ -15,7 +15,7 @@ from spindle.config.controller_placement import avoided_nodes
 from spindle.config.dynamic_config import fixed
 from spindle.config.release import version_to_run
 from spindle.listeners.advertised_listeners import listeners_of
-from spindle.listeners.broker_listener import BrokerListener
+from spindle.listeners.broker_listener import BrokerListener, allowed_urls, token_urls
 from spindle.listeners.own_certificates import certificate_marks
 from spindle.manifests.pods import HOSTNAME_KEY
 from spindle.model import objects
@@ -132,6 +132,7 @@ def _broker_inputs(
         },
         certificate=_certificate(state, node_id),
         own_certificates=certificate_marks(state, (each.name for each in listeners if each.own_certificate)),
+        jvm_properties=tuple(filter(None, [allowed_urls(token_urls(listeners))])),
         providers=properties.providers,
         log_dirs=found.text() if (found := list_of(state, broker)) else "",
         only_if_used=tuple(sorted(only_if_used)),

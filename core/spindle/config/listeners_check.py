@@ -1,18 +1,24 @@
 """Checks ``spec.listeners``: what a rule of the CRD cannot express, and what the CRD rejects, too, but not in an older spec, nor if it was not updated."""
 
+import base64
+import binascii
 import ipaddress
 import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
+from urllib.parse import urlsplit
 
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.api.listeners import Listener, of_broker
+from spindle.api.listeners import AUDIENCE, CHOSEN_BY_USERS, CLAIM, URL, Listener, OAuth, of_broker
 from spindle.model.spec_findings import RejectedSettings
 
 _LARGEST_PORT: Final = 65535
 _LONGEST_HOST: Final = 253
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_BLOCK: Final = re.compile(r"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----")
+_SEQUENCE: Final = 0x30
+_DER_HEADER: Final = 5
 _EXAMPLE: Final = "broker-{nodeId}.kafka.example.com"
 
 
@@ -24,7 +30,7 @@ def refused_listeners(spec: KafkaClusterSpec, highest: int = 0) -> tuple[Rejecte
         highest: the highest node id of a broker that exists; new brokers get higher ones if all lower ones are taken.
     """
     last = max(highest, sum(pool.replicas for pool in spec.broker_pools) - 1)
-    return (*_node_ports(spec, last), *_hosts(spec, last))
+    return (*_node_ports(spec, last), *_hosts(spec, last), *_tokens(spec))
 
 
 def _node_ports(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
@@ -72,6 +78,89 @@ def _made(listener: Listener, last: int) -> tuple[str, ...]:
     """The shortest and the longest host of a listener's template. If both are valid, so are all between."""
     template = listener.advertised_host_template or ""
     return of_broker(template, 0), of_broker(template, last)
+
+
+def _tokens(spec: KafkaClusterSpec) -> Iterator[RejectedSettings]:
+    """What Kafka would not start with, and what would let in others than the issuer's clients."""
+    for listener in spec.listeners:
+        if (listener.auth == "oauth") != (listener.oauth is not None):
+            yield _refused(
+                listener.name,
+                "oauth",
+                "auth: oauth and the field oauth go together",
+                "write both, or neither",
+            )
+        elif listener.oauth is not None:
+            yield from _of_issuer(listener, listener.oauth)
+
+
+def _of_issuer(listener: Listener, oauth: OAuth) -> Iterator[RejectedSettings]:
+    if not listener.tls:
+        yield _refused(
+            listener.name,
+            "tls",
+            "without TLS, everybody on the way could use a token until it expires",
+            "remove tls: false, or write auth: scram",
+        )
+    for key, url in (("issuer", oauth.issuer), ("jwks", oauth.jwks)):
+        if not re.fullmatch(URL, url) or not _port_fits(url):
+            yield _refused(
+                listener.name,
+                f"oauth.{key}",
+                f"{url[:_LONGEST_HOST]} is no https URL",
+                "write it as in the issuer's /.well-known/openid-configuration",
+            )
+    if not re.fullmatch(AUDIENCE, oauth.audience):
+        yield _refused(
+            listener.name,
+            "oauth.audience",
+            "it has spaces, commas or quotes",
+            "write what tokens have as aud",
+        )
+    if not re.fullmatch(CLAIM, oauth.principal_claim) or oauth.principal_claim in CHOSEN_BY_USERS:
+        yield _refused(
+            listener.name,
+            "oauth.principalClaim",
+            f"{oauth.principal_claim[:_LONGEST_HOST]} is not a claim that only the issuer assigns",
+            "write sub, or another claim that users cannot choose, such as client_id",
+        )
+    if oauth.ca_bundle is not None and not _is_bundle(oauth.ca_bundle):
+        yield _refused(
+            listener.name,
+            "oauth.caBundle",
+            "it is not a list of certificates in PEM",
+            "write one or more certificates, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----, and nothing else",
+        )
+
+
+def _port_fits(url: str) -> bool:
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:  # above the largest port
+        return False
+
+
+def _is_bundle(text: str) -> bool:
+    """Whether a text is PEM blocks of one DER value each; whether these are certificates, only Kafka says."""
+    blocks = _BLOCK.findall(text)
+    return bool(blocks) and not _BLOCK.sub("", text).strip() and all(_is_der(block) for block in blocks)
+
+
+def _is_der(block: str) -> bool:
+    """Whether it is one DER SEQUENCE, with the length that it says (X.690, 8.1.3)."""
+    try:
+        data = base64.b64decode("".join(block.split()), validate=True)
+    except (ValueError, binascii.Error):
+        return False
+    if (
+        len(data) < _DER_HEADER
+        or data[0] != _SEQUENCE
+        or data[1] & 0x7F not in (1, 2, 3)
+        or not data[1] & 0x80
+    ):
+        return False
+    octets = data[1] & 0x7F
+    return int.from_bytes(data[2 : 2 + octets], "big") == len(data) - 2 - octets
 
 
 def is_host(text: str) -> bool:

@@ -1,8 +1,8 @@
 """The advertised address of each broker's listeners: from Kubernetes, else the last one that was advertised."""
 
 from spindle.api import names
-from spindle.api.listeners import Listener
-from spindle.listeners.broker_listener import BrokerListener
+from spindle.api.listeners import Listener, OAuth
+from spindle.listeners.broker_listener import OAUTH, BrokerListener, Tokens
 from spindle.listeners.external_types import EXTERNAL_TYPES
 from spindle.listeners.own_certificates import is_there
 from spindle.model import objects
@@ -24,10 +24,17 @@ def listeners_of(state: ClusterState, broker: SnapshotObject) -> tuple[BrokerLis
             each.tls,
             _limits(each),
             own_certificate=each.certificate is not None and is_there(state, each.name, broker_id),
+            tokens=_tokens(each.oauth) if each.auth == OAUTH else None,
         )
         for each, address in found
         if address is not None
     )
+
+
+def _tokens(oauth: OAuth | None) -> Tokens | None:
+    if oauth is None:
+        return None
+    return Tokens(oauth.issuer, oauth.jwks, oauth.audience, oauth.principal_claim, oauth.ca_bundle or "")
 
 
 def _limits(listener: Listener) -> tuple[tuple[str, str], ...]:

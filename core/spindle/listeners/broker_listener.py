@@ -6,8 +6,9 @@ from typing import Final
 
 SCRAM: Final = "scram"
 MTLS: Final = "mtls"
+OAUTH: Final = "oauth"
 MECHANISM: Final = "SCRAM-SHA-512"
-# Whether clients have a password, and whether there is TLS.
+# Whether clients log in (SASL), and whether there is TLS.
 _PROTOCOLS: Final = {
     (False, False): "PLAINTEXT",
     (False, True): "SSL",
@@ -17,6 +18,31 @@ _PROTOCOLS: Final = {
 _LOGIN: Final = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
+_TOKENS: Final = "OAUTHBEARER"
+_UNUSED: Final = 'unsecuredLoginStringClaim_sub="unused"'
+_VALIDATOR: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+# Without it, a client that has logged in once stays connected when its token has expired. The token's own end is earlier in most cases.
+_LONGEST_SESSION: Final = "3600000"
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Which tokens a listener accepts.
+
+    Attributes:
+        issuer, audience: claims ``iss`` and ``aud``.
+        jwks: URL of the issuer's keys.
+        principal_claim: the claim that is the principal's name.
+        trusted: certificates (PEM) of the authorities of that URL; empty for those that Java trusts.
+    """
+
+    issuer: str
+    jwks: str
+    audience: str
+    principal_claim: str = "sub"
+    trusted: str = ""
+
+
 @dataclass(frozen=True)
 class BrokerListener:
     """A listener for clients.
@@ -24,7 +50,8 @@ class BrokerListener:
     Attributes:
         name: as in the spec; in Kafka it has capital letters.
         port: port that the broker listens on.
-        auth: ``none``, ``mtls`` or ``scram``.
+        auth: ``none``, ``mtls``, ``scram`` or ``oauth``.
+        tokens: which ones, for ``oauth``.
         host, advertised: advertised name or address, and port.
         tls: whether connections are encrypted.
         own_certificate: whether it presents a certificate of the user's own, from the file for it in the layout's folder.
@@ -39,6 +66,7 @@ class BrokerListener:
     tls: bool = True
     limits: tuple[tuple[str, str], ...] = ()
     own_certificate: bool = False
+    tokens: Tokens | None = None
 
     @property
     def listener(self) -> str:
@@ -64,7 +92,9 @@ def keystore_path(folder: str, listener: str, mark: str = "") -> str:
 
 def protocols(listeners: Iterable[BrokerListener]) -> dict[str, str]:
     """Kafka's security protocol of each listener."""
-    return {listener.listener: _PROTOCOLS[listener.auth == SCRAM, listener.tls] for listener in listeners}
+    return {
+        listener.listener: _PROTOCOLS[listener.auth in (SCRAM, OAUTH), listener.tls] for listener in listeners
+    }
 
 
 def listener_settings(listeners: Iterable[BrokerListener], folder: str) -> Mapping[str, str]:
@@ -87,5 +117,41 @@ def listener_settings(listeners: Iterable[BrokerListener], folder: str) -> Mappi
         if listener.auth == SCRAM:
             settings[f"{prefix}.sasl.enabled.mechanisms"] = MECHANISM
             settings[f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config"] = _LOGIN
+        if listener.tokens is not None:
+            settings |= {f"{prefix}.{key}": value for key, value in _token_settings(listener.tokens).items()}
         settings |= {f"{prefix}.{key}": value for key, value in listener.limits}
     return settings
+
+
+def _token_settings(tokens: Tokens) -> dict[str, str]:
+    """Kafka's settings of its own validator of JSON Web Tokens, without the prefix of the listener."""
+    mechanism = _TOKENS.lower()
+    trusted = tokens.trusted.strip().replace("\n", "\\n")
+    # With options, Kafka wants a token of its own from the login module, which it never uses: nothing connects through this listener as a broker.
+    options = (
+        f' {_UNUSED} ssl.truststore.type="PEM" ssl.truststore.certificates="{trusted}"' if trusted else ""
+    )
+    validator = {
+        "jwks.endpoint.url": tokens.jwks,
+        "expected.issuer": tokens.issuer,
+        "expected.audience": tokens.audience,
+        "sub.claim.name": tokens.principal_claim,
+    }
+    return {
+        "sasl.enabled.mechanisms": _TOKENS,
+        f"{mechanism}.sasl.jaas.config": f"org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required{options};",
+        f"{mechanism}.sasl.server.callback.handler.class": _VALIDATOR,
+        f"{mechanism}.connections.max.reauth.ms": _LONGEST_SESSION,
+        **{f"{mechanism}.sasl.oauthbearer.{key}": value for key, value in validator.items()},
+    }
+
+
+def token_urls(listeners: Iterable[BrokerListener]) -> tuple[str, ...]:
+    """The URLs that brokers read keys from: Kafka reads only from those that a property of its JVM allows."""
+    return tuple(sorted({each.tokens.jwks for each in listeners if each.tokens is not None}))
+
+
+def allowed_urls(urls: Iterable[str]) -> str:
+    """The option of the JVM that allows these URLs; empty for none."""
+    listed = ",".join(urls)
+    return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={listed}" if listed else ""

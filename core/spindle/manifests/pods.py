@@ -291,7 +291,7 @@ def _kafka(cluster: ClusterInputs, node: NodeInputs) -> dict[str, Any]:
         "command": ["/bin/sh", f"{_LAYOUT.handover_dir}/start.sh"],
         "env": [
             {"name": "KAFKA_HEAP_OPTS", "value": jvm.heap_options(role_of(node), node.heap)},
-            {"name": "KAFKA_OPTS", "value": " ".join(node.jvm_options)},
+            {"name": "KAFKA_OPTS", "value": " ".join([*node.jvm_properties, *node.jvm_options])},
             # The start script disallows all other config providers.
             *([{"name": names.ENV_PROVIDERS, "value": node.providers}] if node.providers else []),
         ],

@@ -99,6 +99,7 @@ class NodeInputs:
         ports: a broker's further ports by listener name.
         listener_types: the types of these listeners. Recorded only.
         own_certificates: listener → mark of its own certificate, which the pod reads from a Secret. Recorded only.
+        jvm_properties: JVM options that its configuration needs, before the user's. A change of them is one of the configuration, too.
         log_dirs: a broker's list of log dirs as text, for its disks; empty for none. Recorded only.
         providers: classes of config providers that its configuration used before Spindle disallowed them, separated by commas.
         template: what the user adds to the pod (`spindle.api.pod_template.PodTemplate.parts`); empty for nothing.
@@ -121,6 +122,7 @@ class NodeInputs:
     listener_types: Mapping[str, str] = field(default_factory=dict)
     certificate: str | None = None
     own_certificates: Mapping[str, str] = field(default_factory=dict)
+    jvm_properties: tuple[str, ...] = ()
     log_dirs: str = ""
     providers: str = ""
     only_if_used: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from spindle.model import objects
 from spindle.model.snapshot import Certificate, SecretView, SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.times import seconds, stamp
-from spindle.security.principal_record import on_record
+from spindle.security.principal_record import by_token, on_record
 from spindle.security.rotation import Authority, Holder, RotationPhase
 
 DAY: Final = 86400
@@ -118,11 +118,11 @@ def certificate_holders(state: ClusterState, node_ids: tuple[int, ...]) -> list[
                 client_properties=client,
             )
         )
-    # A user whose principal is in conflict gets no certificate: it would let the user act as another one.
+    # A user with tokens of an issuer has no credentials of Spindle. A user whose principal is in conflict gets no certificate: it would let the user act as another one.
     return found + [
         user_holder(state, user)
         for user in state.snap.users
-        if not objects.deleting(user) and on_record(user) is not None
+        if not objects.deleting(user) and on_record(user) is not None and by_token(user) is None
     ]
 
 

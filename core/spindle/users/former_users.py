@@ -12,12 +12,14 @@ from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.times import seconds, stamp
-from spindle.security.principal_record import on_record
+from spindle.security.principal_record import by_token, on_record
 from spindle.users.principals import former_on_record
 
 
 def certificate_until(state: ClusterState, user: SnapshotObject) -> str | None:
     """When the last of a user's certificates expires, in its Secret or on record; None if it never had one."""
+    if by_token(user) is not None:
+        return None
     secret = state.secrets.get(names.user_secret(state.name, objects.name(user)))
     found = secret.certificate if secret is not None and secret.password is None else None
     ends = [stamp(found.not_after)] if found is not None else []

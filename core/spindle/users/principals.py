@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from spindle.model.rights import Right
-from spindle.security.principal_record import GENERATION_MARK, on_record
+from spindle.security.principal_record import GENERATION_MARK, by_token, on_record
 
 LONGEST: Final = 64  # maximum length of a certificate's common name (ub-common-name of RFC 5280)
 # Denied to a former principal. Spindle never allows operations on delegation tokens and on the passwords of other users.
@@ -24,7 +24,9 @@ EVERYTHING: Final = frozenset(
 
 
 def principal_of(user: Mapping[str, Any], former: Collection[str]) -> str:
-    """The present principal of a KafkaUser, or else the first generation of its name that no other user had."""
+    """The present principal of a KafkaUser, or else the first generation of its name that no other user had. A token names one only."""
+    if (named := by_token(user)) is not None:
+        return named
     name = str(user["metadata"]["name"])
     generations = itertools.chain(
         [name], (f"{name}{GENERATION_MARK}{number}" for number in itertools.count(2))

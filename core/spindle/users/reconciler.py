@@ -17,7 +17,7 @@ from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.waiting import Waiting, counted, some
 from spindle.security.certificates import authority_of, stale, user_holder
-from spindle.security.principal_record import RESERVED_PREFIX, is_reserved, on_record
+from spindle.security.principal_record import RESERVED_PREFIX, by_token, is_reserved, on_record
 from spindle.security.server_certificates import like_a_host, server_certificate, tell_server_certificates
 from spindle.security.users_unknown import users_unknown
 from spindle.users.former_users import certificate_until, former_users, is_out
@@ -27,6 +27,7 @@ from spindle.users.wide import OWN, wide
 
 UserCondition = tuple[bool, str, str]  # ready, reason, message
 READY: Final = "SpecApplied"
+_CHANGING: Final = "Its rights, quotas or password are being changed in Kafka."
 _STALLED: Final = frozenset({"InvalidSpec", "NameConflict", "NotPrivileged"})
 AS_BEFORE: Final = "AllowedForCompatibility"
 _REMEDY: Final = f"To resolve: have an administrator label the KafkaUser {names.LABEL_PRIVILEGED}=true (this needs the verb privilege on kafkausers), or request less."
@@ -121,10 +122,10 @@ def _reconcile(state: ClusterState, builder: PlanBuilder, user: SnapshotObject) 
 
 def _unfit(user: SnapshotObject) -> UserCondition | None:
     """Why a KafkaUser cannot have its name, whatever Kafka says; None if it can. Names like a host's stay where a principal is on record."""
-    name = objects.name(user)
-    if is_reserved(name):
-        why = f"{names.PRINCIPAL_ADMIN} and names that start with {RESERVED_PREFIX} belong to Spindle"
-    elif like_a_host(name, ()) and on_record(user) is None:
+    name, named = objects.name(user), by_token(user)
+    if is_reserved(name if named is None else named):
+        why = f"{names.PRINCIPAL_ADMIN}, ANONYMOUS and names that start with {RESERVED_PREFIX} belong to Spindle"
+    elif named is None and like_a_host(name, ()) and on_record(user) is None:
         why = "a name with a dot, or localhost, may be that of a host, and it becomes the common name of a certificate"
     else:
         return None
@@ -182,7 +183,9 @@ def _taken(
 ) -> UserCondition | None:
     """Why a new user cannot have its name: the principal exists with rights that it does not request. None if it can."""
     who = _principal(state, user)
-    if len(who) > LONGEST:
+    if other := _shares(state, user, who):
+        why, way = f"User:{who} is the principal of KafkaUser {other}", ""
+    elif by_token(user) is None and len(who) > LONGEST:
         why, way = f"User:{who} is longer than the common name of a certificate can be", ""
     elif view.denied:
         why = f"ACLs deny everything to User:{who}, and no record says until when"
@@ -203,12 +206,28 @@ def _taken(
     )
 
 
+def _shares(state: ClusterState, user: SnapshotObject, principal: str) -> str | None:
+    """Another KafkaUser with the same principal, which one of the two names by ``spec.principal``: what one gives, the other would take."""
+    others = {objects.name(each): on_record(each) or by_token(each) for each in state.snap.users}
+    mine = objects.name(user)
+    taken = {name for name, theirs in others.items() if name != mine and theirs == principal}
+    recorded = {objects.name(each) for each in state.snap.users if on_record(each) == principal}
+    # Of two new ones, the first by name.
+    return next(iter(sorted(taken & recorded) or sorted(name for name in taken if name < mine)), None)
+
+
 def _principal(state: ClusterState, user: SnapshotObject) -> str:
     return principal_of(user, former_users(state))
 
 
 def _row(state: ClusterState, user: SnapshotObject, todo: RightsChange, *, password: bool) -> UserCondition:
     secret = names.user_secret(state.name, objects.name(user))
+    if by_token(user) is not None:
+        return (
+            (False, "Changing", _CHANGING)
+            if not todo.nothing
+            else (True, READY, "Its rights and quotas are set.")
+        )
     if (taken := state.taken.get(("Secret", OWN_NAMESPACE, secret))) is not None and not taken.goes:
         return (
             False,
@@ -219,7 +238,7 @@ def _row(state: ClusterState, user: SnapshotObject, todo: RightsChange, *, passw
     if authority is None or not holder.noted or stale(holder, authority, state.now):
         return (False, "SecretPending", "Its Secret is not written yet.")
     if not todo.nothing or password:
-        return (False, "Changing", "Its rights, quotas or password are being changed in Kafka.")
+        return (False, "Changing", _CHANGING)
     return (True, READY, "Its Secret, rights and quotas are set.")
 
 
@@ -337,7 +356,7 @@ def _status(
     return {
         "observedGeneration": generation,
         **({"principal": f"User:{principal}"} if principal is not None else {}),
-        "secret": names.user_secret(state.name, objects.name(user)),
+        **({"secret": names.user_secret(state.name, objects.name(user))} if by_token(user) is None else {}),
         **({"certificateUntil": until} if until is not None else {}),
         **record,
         **({"serverCertificate": dict(out)} if out is not None else {}),
