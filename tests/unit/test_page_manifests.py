@@ -17,7 +17,7 @@ from spindle.config.metrics_check import refused_metrics
 from spindle.config.racks_check import refused_racks
 from spindle.config.spec_allowed import owned_settings
 from spindle.config.spec_settings import refused_settings
-from tests.pages import Manifest, manifests, whole_cluster
+from tests.pages import Manifest, manifests, other_yaml, whole_cluster
 
 MODELS: Final[dict[str, type[BaseModel]]] = {
     "KafkaCluster": KafkaCluster,
@@ -61,6 +61,11 @@ def test_a_manifest_of_a_page_is_valid(place: str, content: dict[str, Any]) -> N
             *refused_listeners(made.spec),
         )
         assert refused == ()
+
+
+def test_every_block_of_yaml_begins_with_a_key_that_says_what_it_is() -> None:
+    """``spec:`` for a part of a KafkaCluster, and so on: only then is it tried."""
+    assert other_yaml() == []
 
 
 def test_all_kinds_of_parts_are_found() -> None:
