@@ -90,7 +90,7 @@ def test_topics_and_a_client_with_a_certificate(running: Lab) -> None:
 def _topic(lab: Lab, name: str) -> dict[str, str]:
     """Its condition Ready."""
     conditions = (lab.the("kafkatopic", name).get("status") or {}).get("conditions", ())
-    return next(each for each in conditions if each["type"] == "Ready")
+    return next((each for each in conditions if each["type"] == "Ready"), {})
 
 
 def test_settings_of_the_cluster_one_after_the_other(running: Lab) -> None:
@@ -121,9 +121,11 @@ def test_settings_of_the_cluster_one_after_the_other(running: Lab) -> None:
         "printf '%s\\n' security.protocol=SASL_SSL sasl.mechanism=SCRAM-SHA-512 ssl.truststore.type=PEM"
         ' ssl.truststore.location=/etc/credentials/ca.crt "sasl.jaas.config=$1" >/tmp/reports;'
         f" {_BIN}/kafka-console-consumer.sh --bootstrap-server {CLUSTER}-bootstrap-inside:9095 --topic orders"
-        " --command-config /tmp/reports --group reports-1 --from-beginning --max-messages 10 --timeout-ms 60000"
+        " --command-config /tmp/reports --group reports-1 --from-beginning --max-messages 10 --timeout-ms 60000 | wc -c"
     )
-    assert in_client(lab, with_password, _login(lab, "reports")).splitlines()
+    assert (
+        int(in_client(lab, f"set -o pipefail; {with_password}", _login(lab, "reports"))) >= 1000
+    )  # ten of 100 bytes
     delete(lab, "users.yaml", "client-pod.yaml")
     change(lab, SAMPLE.name)
 
