@@ -124,7 +124,13 @@ def _title(cluster: Json) -> Text:
     text.append(f"  Kafka {status.get('version') or cluster['spec']['version']}")
     if status.get("bootstrap"):
         text.append(f"  {status['bootstrap']}", style="dim")
-    text.append("\n" + (status.get("phase") or "The operator has not observed this cluster yet."))
+    text.append(
+        "\n"
+        + (
+            status.get("phase")
+            or "The operator has not observed this cluster yet; if that lasts, see: spindle doctor"
+        )
+    )
     return text
 
 

@@ -133,7 +133,7 @@ def test_a_failed_disk_says_why() -> None:
 def test_a_cluster_that_nobody_has_seen_yet() -> None:
     text = drawn(samples.cluster())
 
-    assert "The operator has not observed this cluster yet." in text
+    assert "The operator has not observed this cluster yet; if that lasts, see: spindle doctor" in text
     assert "Controllers: none yet" in text
 
 

@@ -39,7 +39,8 @@ def cluster_head(cluster: KafkaCluster) -> Json:
         "name": cluster.metadata.name,
         "namespace": cluster.metadata.namespace or "",
         "version": (status and status.version) or cluster.spec.version,
-        "phase": (status and status.phase) or "The operator has not observed this cluster yet.",
+        "phase": (status and status.phase)
+        or "The operator has not observed this cluster yet; if that lasts, see: spindle doctor",
         "paused": bool(cluster.spec.paused),
         "conditions": [
             {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
