@@ -104,6 +104,18 @@ LISTENERS = [
         )
     ),
     case(
+        "bootstrap-of-nodeport",
+        {f"{FIRST}": listener(type="nodeport", bootstrap={"host": "kafka.example.com"})},
+        f"{FIRST}.type",
+        "write type: loadbalancer",
+    ),
+    case(
+        "bootstrap-with-two-dots",
+        {f"{FIRST}": listener(type="loadbalancer", bootstrap={"host": "kafka..com"})},
+        f"{FIRST}.bootstrap.host",
+        "write for example kafka.example.com",
+    ),
+    case(
         "oauth-without-issuer",
         {f"{FIRST}": listener(auth="oauth")},
         f"{FIRST}.oauth",

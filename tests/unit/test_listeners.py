@@ -383,3 +383,45 @@ def test_every_type_that_the_api_accepts_is_internal_or_has_an_address_and_a_ser
         listener = Listener(name="x", port=9096, type=kind)
         made = broker_listener_service(World.of().cluster, listener, 4)
         assert made["metadata"]["labels"][names.LABEL_LISTENER] == "x"
+
+
+BOOT = {**CLOUD, "bootstrap": {"host": "kafka.example.com", "annotations": {"dns": "kafka.example.com"}}}
+
+
+def test_a_bootstrap_load_balancer_has_all_brokers_behind_it_and_its_host_in_every_certificate() -> None:
+    ranges = {"loadBalancerSourceRanges": ["10.0.0.0/8"], "externalTrafficPolicy": "Local"}
+    world = running({**BOOT, **ranges})
+    service = world.get("Service", "demo-bootstrap-cloud")
+    assert service["metadata"]["annotations"]["dns"] == "kafka.example.com"
+    assert "kind" not in service["metadata"]["annotations"]
+    assert service["spec"]["selector"] == {names.LABEL_CLUSTER: "demo", names.LABEL_ROLE: "broker"}
+    assert {key: service["spec"][key] for key in ("type", *ranges)} == {"type": "LoadBalancer", **ranges}
+    assert [(port["port"], port["targetPort"]) for port in service["spec"]["ports"]] == [(9097, "cloud")]
+    assert world.get("Service", "demo-broker-0-cloud")["metadata"]["annotations"]["kind"] == "nlb"
+    for broker in range(3):
+        assert "kafka.example.com" in world.get("Secret", f"demo-broker-{broker}-tls")["view"]["dns"]
+    assert listeners_of(world) == {"cloud": "kafka.example.com:9097"}
+    assert not world.reconcile().actions
+
+
+def test_without_bootstrap_its_load_balancer_goes_at_once_and_the_others_stay() -> None:
+    world = running(BOOT)
+    give_addresses(world, "lb")
+    roll(world)
+    world.cluster["spec"]["listeners"] = [CLOUD]
+    world.reconcile()
+    assert ("Service", "demo-bootstrap-cloud") not in world.objects
+    assert ("Service", "demo-broker-0-cloud") in world.objects
+    roll(world)
+    assert listeners_of(world)["cloud"].split(",")[0] == "demo-broker-0-cloud.lb:9097"
+
+
+def test_the_bootstrap_of_a_removed_listener_stays_while_brokers_have_the_listener() -> None:
+    world = running(BOOT)
+    give_addresses(world, "lb")
+    roll(world)
+    world.cluster["spec"]["listeners"] = []
+    world.reconcile()
+    assert ("Service", "demo-bootstrap-cloud") in world.objects
+    roll(world)
+    assert ("Service", "demo-bootstrap-cloud") not in world.objects

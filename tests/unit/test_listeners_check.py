@@ -101,6 +101,11 @@ def test_every_broker_has_a_host_if_a_template_is_taken(template: str, replicas:
                 ipaddress.IPv4Address(host)
 
 
+def test_a_bootstrap_host_that_is_none_is_refused() -> None:
+    (found,) = refused_listeners(spec({**named("b-{nodeId}.x.org"), "bootstrap": {"host": "kafka.1"}}))
+    assert found.field == "spec.listeners[outside].bootstrap.host"
+
+
 def test_a_running_cluster_keeps_its_spec_until_the_bases_are_apart() -> None:
     world = World.of(listeners=[nodes("a", 31000)])
     world.settle()

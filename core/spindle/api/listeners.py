@@ -142,6 +142,30 @@ class OAuth(ApiModel):
     )
 
 
+class Bootstrap(ApiModel):
+    """One load balancer for all brokers, which clients only bootstrap from."""
+
+    host: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    "self.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')",
+                    "host is a DNS name or an IPv4 address: write for example kafka.example.com",
+                ),
+                maxLength=253,
+            )
+        ),
+    ] = Field(
+        description="Name under which clients reach the load balancer. It is in the certificate of every broker. It must resolve to the load balancer."
+    )
+    annotations: dict[str, Annotated[str, Field(json_schema_extra=longest(4096))]] | None = Field(
+        None,
+        description="Annotations of its Service, for example for external-dns.",
+        json_schema_extra={"maxProperties": 32},
+    )
+
+
 class Listener(ApiModel):
     """An additional listener of every broker. Connections are encrypted unless tls is false."""
 
@@ -186,6 +210,11 @@ class Listener(ApiModel):
             rule(
                 "self.type == 'loadbalancer' || !has(self.loadBalancerSourceRanges)",
                 "loadBalancerSourceRanges applies to type loadbalancer only: omit it, or write type: loadbalancer",
+                field=".type",
+            ),
+            rule(
+                "self.type == 'loadbalancer' || !has(self.bootstrap)",
+                "bootstrap is a load balancer, and applies to type loadbalancer only: omit it, or write type: loadbalancer",
                 field=".type",
             ),
             rule(
@@ -275,6 +304,10 @@ class Listener(ApiModel):
         description="loadbalancer: annotations of the Services, which configure the load balancers of the cloud provider. {nodeId} in a value "
         "is replaced by the broker's node id.",
         json_schema_extra={"maxProperties": 32},
+    )
+    bootstrap: Bootstrap | None = Field(
+        None,
+        description="loadbalancer: one more load balancer, for all brokers, so that clients need only one address to bootstrap from.",
     )
     load_balancer_class: Name | None = Field(
         None,

@@ -62,6 +62,13 @@ def _room(last: int) -> int:
 
 def _hosts(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
     for listener in spec.listeners:
+        if listener.bootstrap is not None and not is_host(listener.bootstrap.host):
+            yield _refused(
+                listener.name,
+                "bootstrap.host",
+                f"{listener.bootstrap.host} is neither a DNS name nor an IPv4 address",
+                "write for example kafka.example.com",
+            )
         if listener.advertised_host_template is None:
             continue
         wrong = next((host for host in _made(listener, last) if not is_host(host)), None)

@@ -198,6 +198,11 @@ def _annotations(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
     """Those of Services: all of them may reach load balancers."""
     metadata = spec.service_metadata
     places = [(f"spec.listeners[{each.name}].annotations", each.annotations or {}) for each in spec.listeners]
+    places += [
+        (f"spec.listeners[{each.name}].bootstrap.annotations", each.bootstrap.annotations or {})
+        for each in spec.listeners
+        if each.bootstrap is not None
+    ]
     places.append(("spec.serviceMetadata.annotations", metadata.annotations if metadata is not None else {}))
     for field, annotations in places:
         for key, value in annotations.items():

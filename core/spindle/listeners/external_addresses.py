@@ -13,7 +13,7 @@ from spindle.listeners.advertised_listeners import (
 )
 from spindle.listeners.broker_listener import BrokerListener
 from spindle.listeners.external_types import EXTERNAL_TYPES, port_of
-from spindle.manifests.services import broker_listener_service, listener_service
+from spindle.manifests.services import bootstrap_load_balancer, broker_listener_service, listener_service
 from spindle.model import objects
 from spindle.model.actions import Patch
 from spindle.model.plan_builder import PlanBuilder
@@ -31,6 +31,9 @@ def listener_services(state: ClusterState) -> list[SnapshotObject]:
         if listener.type in EXTERNAL_TYPES:
             found = (_of_broker(state, listener, broker_id) for broker_id in state.staying)
             wanted += [service for service in found if service is not None]
+            if listener.bootstrap is not None:
+                former = _former(state, listener, *state.brokers)
+                wanted.append(bootstrap_load_balancer(state.cluster, listener, former))
         else:
             wanted.append(listener_service(state.cluster, listener, _former(state, listener, *state.brokers)))
     return wanted
@@ -91,9 +94,20 @@ def reconcile_listeners(state: ClusterState, builder: PlanBuilder) -> None:
     for service in state.snap.services:
         if names.LABEL_LISTENER not in objects.labels(service) or objects.name(service) in wanted:
             continue
-        outside = names.LABEL_NODE_ID in objects.labels(service)
-        if not _runs(state, service, *(EXTERNAL_TYPES if outside else ("internal",))):
+        if not _runs(state, service, *_types_behind(state, service)):
             _remove(builder, service)  # no broker advertises it any more
+
+
+def _types_behind(state: ClusterState, service: SnapshotObject) -> tuple[str, ...]:
+    """The types of listener whose brokers still need a Service that the spec no longer has."""
+    of = objects.labels(service)
+    if names.LABEL_NODE_ID in of:
+        return tuple(EXTERNAL_TYPES)
+    if not _is(service, "LoadBalancer"):
+        return ("internal",)
+    # Without its bootstrap, a listener that stays has the addresses of its brokers.
+    stays = any(each.name == of[names.LABEL_LISTENER] for each in state.spec.listeners)
+    return () if stays else tuple(EXTERNAL_TYPES)
 
 
 def listener_status(state: ClusterState) -> list[dict[str, Any]]:
@@ -108,6 +122,8 @@ def listener_status(state: ClusterState) -> list[dict[str, Any]]:
 def _bootstrap(state: ClusterState, listener: Listener, listeners: list[BrokerListener]) -> str:
     if listener.type not in EXTERNAL_TYPES:
         return f"{names.listener_service(state.name, listener.name)}.{state.namespace}.svc:{listener.port}"
+    if listener.bootstrap is not None:
+        return f"{listener.bootstrap.host}:{listener.port}"
     return ",".join([door.address for door in listeners if door.name == listener.name][:_MOST_NAMED])
 
 

@@ -71,6 +71,18 @@ def listener_service(
     return made
 
 
+def bootstrap_load_balancer(
+    cluster: Mapping[str, Any], listener: Listener, former: Iterable[int] = ()
+) -> dict[str, Any]:
+    """The load balancer that clients of a listener bootstrap from; any broker answers. Arguments as for `listener_service`."""
+    made = listener_service(cluster, listener, former)
+    _load_balancer(made, listener)
+    annotations = listener.bootstrap.annotations if listener.bootstrap is not None else None
+    if annotations:
+        made["metadata"]["annotations"] = dict(annotations)
+    return made
+
+
 def broker_listener_service(
     cluster: Mapping[str, Any],
     listener: Listener,
@@ -107,7 +119,15 @@ def _node_port(service: dict[str, Any], listener: Listener, broker_id: int) -> N
         service["spec"]["ports"][0]["nodePort"] = listener.node_port_base + broker_id
 
 
-def _load_balancer(service: dict[str, Any], listener: Listener, broker_id: int) -> None:
+def _load_balancer_of_broker(service: dict[str, Any], listener: Listener, broker_id: int) -> None:
+    _load_balancer(service, listener)
+    if listener.annotations:
+        service["metadata"]["annotations"] = {
+            key: of_broker(value, broker_id) for key, value in listener.annotations.items()
+        }
+
+
+def _load_balancer(service: dict[str, Any], listener: Listener) -> None:
     service["spec"]["type"] = "LoadBalancer"
     if listener.external_traffic_policy:
         service["spec"]["externalTrafficPolicy"] = listener.external_traffic_policy
@@ -115,16 +135,12 @@ def _load_balancer(service: dict[str, Any], listener: Listener, broker_id: int) 
         service["spec"]["loadBalancerSourceRanges"] = list(listener.load_balancer_source_ranges)
     if listener.load_balancer_class:
         service["spec"]["loadBalancerClass"] = listener.load_balancer_class
-    if listener.annotations:
-        service["metadata"]["annotations"] = {
-            key: of_broker(value, broker_id) for key, value in listener.annotations.items()
-        }
 
 
 # What each type of listener adds to a broker's Service.
 _ACCESS: Final[Mapping[str, Callable[[dict[str, Any], Listener, int], None]]] = {
     "nodeport": _node_port,
-    "loadbalancer": _load_balancer,
+    "loadbalancer": _load_balancer_of_broker,
 }
 
 

@@ -301,6 +301,7 @@ def _client_hosts(state: ClusterState, node_id: int) -> list[str]:
         if listener.type == "internal"
         for host in _service_hosts(names.listener_service(state.name, listener.name), state.namespace)
     ]
+    inside += [each.bootstrap.host for each in state.spec.listeners if each.bootstrap is not None]
     return [*inside, *(_canonical(broker_listener.host) for broker_listener in listeners_of(state, broker))]
 
 

@@ -119,6 +119,8 @@ def _lacking(state: ClusterState, listener: Listener, certificate: Certificate |
     """The advertised hosts of a listener that a certificate is not valid for."""
     found = (address_of(state, listener, broker_id) for broker_id in state.brokers)
     hosts = {host for host, _ in (each for each in found if each is not None)}
+    if listener.bootstrap is not None:
+        hosts.add(listener.bootstrap.host)
     return {host for host in hosts if certificate is None or not covers(certificate.dns_names, host)}
 
 
