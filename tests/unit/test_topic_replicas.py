@@ -13,7 +13,8 @@ from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.removals import may_remove, step_removals
 from spindle.moves.signals import MoveSignals
 from spindle.reconcile.healing import removal_pending
-from spindle.topics.replica_choice import HeldReplica, choose_leaver
+from spindle.topics.placement import Rooms
+from spindle.topics.replica_choice import Grower, HeldReplica, choose_leaver
 from tests.model.failing import Failing
 from tests.unit.test_healing_plan import until
 from tests.unit.test_topics import cluster, condition, message, rows, running, topic
@@ -230,6 +231,10 @@ def test_min_isr_rises_when_the_replicas_for_it_are_there() -> None:
     assert not [a for a in made[0].actions if isinstance(a, ConfigureTopic)]
     world.settle()
     assert condition(world) == ("True", "SpecApplied")
+
+
+def test_without_any_broker_that_accepts_replicas_nothing_ends() -> None:
+    assert Grower(Rooms({}), {0: "a", 1: "b"}).choose([0], 1.0, {}, {}) is None
 
 
 # One removal

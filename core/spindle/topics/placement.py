@@ -164,8 +164,8 @@ class Burden:
             for each in brokers
         }
         self._usual = (
-            max(1.0, sum(self._replicas.values()) / len(self._replicas)),
-            max(1e-9, sum(self._full.values()) / len(self._full)),
+            max(1.0, sum(self._replicas.values()) / max(1, len(self._replicas))),
+            max(1e-9, sum(self._full.values()) / max(1, len(self._full))),
         )
 
     def of(self, broker: int) -> float:

@@ -82,6 +82,8 @@ class KafkaSim(Requests):
 
     def truth_partitions(self) -> list[dict[str, Any]]:
         """Each partition in the controllers' metadata."""
+        for part in self.parts.values():
+            part.settle_factor()
         return [
             {
                 "topic": p.topic, "partition": p.index, "leader": p.leader, "replicas": list(p.replicas), "isr": list(p.isr), "elr": list(p.elr),

@@ -217,11 +217,13 @@ class Quorum(State):
 
     def _change_factor(self, part: Part, target: list[int]) -> None:
         """Spindle adds or removes a replica because a KafkaTopic asks for that, and not because a disk is dead."""
+        part.settle_factor()
         asked, coming = self.asked_factors(part.topic), [b for b in target if b not in part.replicas]
         fewer = not coming and len(target) < len(part.replicas) > min(asked, default=99)
         more = bool(coming) and max(len(part.replicas), part.rf) < len(target) <= max(asked, default=0)
-        if fewer or more:
-            part.rf, part.changes = len(target), True
+        if fewer:
+            part.rf = len(target)
+        part.changes = fewer or more
 
     def cancel(self, part: Part) -> Answer:
         """The former replicas, unless none of them is in sync."""

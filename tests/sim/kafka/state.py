@@ -79,6 +79,11 @@ class Part:
         """The partition of this topic, not of a former topic with the same name."""
         return self.topic_id, self.index
 
+    def settle_factor(self) -> None:
+        """A replica that a KafkaTopic asks for counts when it is complete."""
+        if self.changes and not (self.adding or self.removing):
+            self.rf, self.changes = len(self.replicas), False
+
 
 @dataclass
 class Broker:
