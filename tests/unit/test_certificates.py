@@ -86,3 +86,5 @@ async def test_a_listeners_certificate_is_copied_with_its_key_as_kafka_reads_it_
     }
     assert base64.b64decode(secret["data"]["outside.pem"]) == made["tls.key"] + made["tls.crt"]
     assert "spindle.dev/written" in secret["metadata"]["annotations"]
+    await copier.copy(CopyCertificates(metadata={"name": "demo-listeners"}, sources={}, seen={"uid": "s"}))
+    assert writer.written[-1]["data"] == {}

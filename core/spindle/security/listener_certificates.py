@@ -140,17 +140,16 @@ def _copy(
     present: Mapping[str, Certificate],
     fresh: Mapping[str, tuple[str, str]],
 ) -> None:
-    """Write the Secret that brokers read. What a running broker was created with stays until that has restarted without it."""
+    """Write the Secret that brokers read. What a running broker was created with stays until that has restarted without it.
+
+    An empty one is kept: the operator may not delete Secrets.
+    """
     name = names.listeners_secret(state.name)
     secret = state.secrets.get(name)
     wanted = {each.name for each in state.spec.listeners if each.certificate is not None}
     used = {listener for number in state.brokers for listener in created_with(state.pods.get(number))}
     keep = tuple(sorted((present.keys() & (wanted | used)) - fresh.keys()))
     if not fresh and len(keep) == len(present):
-        return
-    if not fresh and not keep and secret is not None:
-        message = f"Deleting Secret {name}: no listener has a certificate of its own any more."
-        builder.delete("Secret", {"metadata": secret.metadata}, "ListenerCertificateRemoved", message)
         return
     told = ", ".join(f"{listener} from Secret {source}" for listener, (source, _) in sorted(fresh.items()))
     builder.do(
