@@ -15,7 +15,7 @@ from spindle.model.view import KafkaView
 from spindle.moves import carry_out as carry_out_module
 from spindle.moves import journal
 from spindle.moves.carry_out import carry_out, load_journal, reconcile_moves, signals_of
-from spindle.moves.journal import DroppedReplica, Journal, Move, SavedConfig, parse, render
+from spindle.moves.journal import DroppedReplica, Journal, Move, RemovedReplica, SavedConfig, parse, render
 from spindle.moves.journal_record import reconcile_cleanup
 from spindle.moves.limits import Limits
 from spindle.moves.requests import MoveRequests
@@ -238,6 +238,27 @@ def test_moves_that_have_completed_leave_a_journal_that_is_full(
     assert parse(patch.body["data"]["journal"]).moves == ()
     assert [wait.reason for wait in builder.waits] == ["JournalFull"]
     assert [event.reason for event in builder.events] == ["ReplicasMoved"]
+
+
+def test_replicas_that_leave_for_good_do_not_keep_moves_out_of_the_journal(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = [("u", number) for number in range(2, 40)]
+    roomy = kafka(*crowd)
+    for node in roomy.nodes.values():
+        for each in node.dirs.values():
+            each.total = 10**6
+    state = state_of(world, roomy.view())
+    monkeypatch.setattr(journal, "MOST_BYTES", 600)
+    removals = tuple(RemovedReplica(*key, 2) for key in crowd)
+    builder, records = PlanBuilder(), BrokerRecords()
+    reconcile_moves(state, builder, records, Journal(), MoveRequests(moves=(WITHIN,), removals=removals))
+    written = builder.actions[0]
+    assert isinstance(written, Create)
+    found = parse(written.object["data"]["journal"])
+    assert found.moves
+    assert not found.removed
+    assert [wait.reason for wait in builder.waits if wait.reason == "JournalFull"]
 
 
 def test_a_journal_in_which_nothing_fits_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,8 +103,12 @@ def _recorded(
         the step, None if not even that one fits; and the error of the first one that did not fit.
     """
     signals, full = signals_of(state), None
-    fewer = [(requests, limits.moves_in_all // part) for part in _PARTS]
-    for asked, most in (*fewer, (replace(requests, moves=(), shrinks=()), 0)):
+    begun = tuple(entry for entry in requests.removals if entry in journal.removed)
+    # Moves come before replicas that a topic does not need any more.
+    held = replace(requests, removals=begun)
+    fewer = [(held, limits.moves_in_all // part) for part in _PARTS]
+    all_asked = [(requests, limits.moves_in_all)] if held != requests else []
+    for asked, most in (*all_asked, *fewer, (replace(held, moves=(), shrinks=()), 0)):
         outcome = execute(state.kafka, journal, asked, replace(limits, moves_in_all=most), signals)
         try:
             builder.do(*write_journal(state, outcome.journal))
