@@ -1,6 +1,7 @@
 """The replication factor of an existing topic: replicas that are added and that leave, over whole passes, interrupted ones too."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -266,6 +267,15 @@ def test_a_replica_leaves_only_if_enough_others_are_in_sync_on_enough_racks() ->
     assert allowed(view(), 1, frozenset({1})) == ""
     assert allowed(view(isr=(0, 2), replicas=(0, 2)), 2) == "ReplicaRemovalPending", "below min ISR"
     assert allowed(view(removing=(2,)), 1) == "ExternalReassignment"
+
+
+def test_a_broker_that_does_not_show_its_dirs_is_not_one_that_stays() -> None:
+    seen = view()
+    brokers = dict(seen.brokers or {})
+    seen = replace(seen, brokers={**brokers, 2: replace(brokers[2], log_dirs=None)})
+    assert allowed(seen, 1) == "ReplicaRemovalPending", (
+        "it is in the ISR for as long as it leads with a hung disk"
+    )
 
 
 def test_a_removal_is_asked_for_again_or_cancelled_and_forgotten_after_a_while() -> None:

@@ -151,7 +151,8 @@ def may_remove(
 
     All other replicas are in sync, on live dirs of brokers that stay up, and at least min.insync.replicas ("no restart below min.insync.replicas",
     `docs/safety.md`, rule 2); they stay on as many racks as the partition is on, or each on a rack of its own ("no rack lost", rule 3). Nobody else
-    reassigns the partition ("no conflicting move", rule 6).
+    reassigns the partition ("no conflicting move", rule 6). A broker with a hung disk may be in the ISR, and lead: one that does not show its dirs does
+    not count.
 
     Args:
         look: the state of Kafka.
@@ -174,14 +175,16 @@ def may_remove(
     staying = _without(partition, broker)
     if refusal := _loses_rack(look, partition, staying):
         return refusal
-    able = [b for b in staying if b in partition.isr and b not in down and look.live(b, partition)]
+    able = [
+        b for b in staying if b in partition.isr and b not in down and look.up(b) and look.live(b, partition)
+    ]
     if len(able) == len(staying) >= max(1, least):
         return None
     return Waiting.refused(
         rule=_MIN_ISR,
         reason="ReplicaRemovalPending",
         message=f"The replica of {partition.name} on broker {broker} is not removed yet: of the others ({', '.join(map(str, staying)) or 'none'}), "
-        f"{len(able)} are in sync on brokers that stay up, and all of them have to be, at least min.insync.replicas ({least}).",
+        f"{len(able)} are in sync on brokers that answer and stay up, and all of them have to be, at least min.insync.replicas ({least}).",
         unblocked_by="Bring the other replicas back in sync, and uncordon the nodes of their brokers. Spindle continues by itself when brokers that are "
         "restarting are back.",
         objects=(partition.name,),
