@@ -238,6 +238,49 @@ def test_without_any_broker_that_accepts_replicas_nothing_ends() -> None:
     assert Grower(Rooms({}), {0: "a", 1: "b"}).choose([0], 1.0, {}, {}) is None
 
 
+def test_min_isr_without_its_setting_rises_when_the_replicas_for_it_are_there() -> None:
+    world = running(topic(partitions=2, replicas=1, config={"min.insync.replicas": "1"}), zones="aabbcc")
+    world.get("KafkaTopic", "orders")["spec"] |= {"replicas": 3, "config": {}}
+
+    def done() -> bool:
+        few = any(
+            len(state.isr) < 3 for (name, _), state in world.kafkas.partitions.items() if name == "orders"
+        )
+        has = world.kafkas.settings["topic", "orders"].get("min.insync.replicas")
+        assert has == "1" or not few
+        return has is None
+
+    until(world, done)
+    world.settle()
+    assert condition(world) == ("True", "SpecApplied")
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_fewer_than_min_isr_will_be_without_its_setting_is_refused(replicas: int) -> None:
+    config = {"min.insync.replicas": "1"}
+    world = running(topic(partitions=2, replicas=replicas, config=config), zones="aabbcc")
+    world.get("KafkaTopic", "orders")["spec"] |= {"replicas": 1, "config": {}}
+    world.settle()
+    assert [len(row) for row in rows(world)] == [replicas] * 2
+    assert condition(world) == ("False", "ReplicasBelowMinIsr")
+    assert "min.insync.replicas in spec.config to 1" in message(world)
+    ask(world, 1, min_insync_replicas="1")
+    world.settle()
+    assert condition(world) == ("True", "SpecApplied")
+    assert [len(row) for row in rows(world)] == [1] * 2
+
+
+def test_partitions_without_a_leader_do_not_delay_those_of_other_topics() -> None:
+    world = running(topic(partitions=210, replicas=1), topic("payments", partitions=1, replicas=1))
+    for (name, _), state in world.kafkas.partitions.items():
+        if name == "orders":
+            state.leader, state.isr = None, ()
+    for name in ("orders", "payments"):
+        world.get("KafkaTopic", name)["spec"]["replicas"] = 2
+    until(world, lambda: len(rows(world, "payments")[0]) == 2, 3)
+    assert "NoLeader" in waits(world)
+
+
 # One removal
 
 

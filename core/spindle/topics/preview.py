@@ -6,7 +6,14 @@ from typing import Any, Final
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.config.preview import RUNNING, PreviewChange
 from spindle.model.waiting import counted
-from spindle.topics.wanted import MIN_ISR, WantedTopic, defaults, settings_problems, wanted
+from spindle.topics.wanted import (
+    MIN_ISR,
+    WantedTopic,
+    default_min_isr,
+    defaults,
+    settings_problems,
+    wanted,
+)
 
 _KEYS: Final = "on chosen brokers and disks; from then on, keys map to other partitions"
 _GROWS: Final = "refused: partitions can only grow"
@@ -75,7 +82,7 @@ def _of_replicas(
     wish, now = want.spec.replicas, int(status.get("replicas") or 0)
     if wish is None or not now or wish == now:
         return []
-    least = want.spec.config.get(MIN_ISR, cluster.config.get(MIN_ISR, str(min(3, brokers) - 1)))
+    least = want.spec.config.get(MIN_ISR, default_min_isr(cluster.config, brokers))
     size = abs(wish - now) * int(status.get("bytes") or 0) // now
     if wish > brokers:
         how = f"waits: the cluster has {counted(brokers, 'broker')}"

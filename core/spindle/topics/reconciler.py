@@ -43,7 +43,14 @@ from spindle.topics.topic_pass import (
     topic_status,
     unknown,
 )
-from spindle.topics.wanted import MIN_ISR, WantedTopic, settings_problems, topic_name, wanted
+from spindle.topics.wanted import (
+    MIN_ISR,
+    WantedTopic,
+    default_min_isr,
+    settings_problems,
+    topic_name,
+    wanted,
+)
 
 
 def reconcile_topics(
@@ -234,13 +241,14 @@ def _configure(
     held = this.held.get(want.name, frozenset())
     # While replicas are added, min.insync.replicas does not rise: producers with acks=all have to be able to write meanwhile.
     least = (this.state.kafka.min_isr or {}).get(want.name, 1)
-    later = {MIN_ISR} if replicas < wish and int(settings.get(MIN_ISR, 0)) > least else set()
+    asked = settings.get(MIN_ISR) or default_min_isr(this.state.spec.config, this.state.broker_count)
+    later = {MIN_ISR} if replicas < wish and int(asked) > least else set()
     drift = {
         key: now
         for key, now in differing(settings, own, this.version).items()
         if key not in held and key not in later
     }
-    gone = [key for key in before if key not in settings and key in own and key not in held]
+    gone = [key for key in before if key not in settings and key in own and key not in held | later]
     kept = [key for key in before if key not in settings and (key in own or key in held)]
     status = {
         "config": sorted({*settings, *kept}),

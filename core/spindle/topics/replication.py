@@ -29,7 +29,7 @@ from spindle.topics.observed import ObservedTopics
 from spindle.topics.replica_choice import Grower, HeldReplica, choose_leaver
 from spindle.topics.rooms import rooms_of
 from spindle.topics.topic_pass import CHANGING, TopicVerdict
-from spindle.topics.wanted import MIN_ISR, WantedTopic, topic_name, wanted
+from spindle.topics.wanted import MIN_ISR, WantedTopic, default_min_isr, topic_name, wanted
 
 _ACTION: Final = "ChangeReplicas"
 _MOST: Final = 200  # additions that a pass asks for: far more than may run at a time
@@ -75,7 +75,7 @@ def change_replicas(
         if want.problems:
             kept.add(name)
         elif _on_record(topic, observed.id(name)):
-            found.compare(objects.name(topic), want, wish)
+            found.compare(topic, want, wish)
     stopped = {
         move.key
         for move in journal.moves
@@ -84,7 +84,7 @@ def change_replicas(
         and move.topic not in kept
         and move.key not in found.growing
     }
-    moves, removals = tuple(found.moves), tuple(found.removals)
+    moves, removals = tuple([*found.moves, *found.held_up][:_MOST]), tuple(found.removals)
     return ReplicaChanges(
         MoveRequests(moves=moves, removals=removals, withdrawn=frozenset(stopped)), found.verdicts
     )
@@ -137,6 +137,9 @@ class _Changes:
         for entry in journal.cleanups:
             self._freed[entry.broker, entry.dir] += entry.bytes
         self.moves: list[Move] = []
+        self.held_up: list[
+            Move
+        ] = []  # of partitions that cannot get a replica now: they come last, or they would delay all others
         self.removals: list[RemovedReplica] = []
         self.growing: set[PartitionKey] = set()
         self.verdicts: dict[str, TopicVerdict] = {}
@@ -172,15 +175,15 @@ class _Changes:
         """The replication factor of a partition; replicas that were dropped for a while count."""
         return max(partition.recorded_rf, len(self._meant.get((partition.topic, partition.index), ())))
 
-    def compare(self, topic: str, want: WantedTopic, wish: int) -> None:
+    def compare(self, of: SnapshotObject, want: WantedTopic, wish: int) -> None:
         """Ask for what the topic of one KafkaTopic needs."""
-        name, partitions = want.name, self._observed.partitions(want.name)
+        topic, name, partitions = objects.name(of), want.name, self._observed.partitions(want.name)
         few = [p for p in partitions if self._factor(p) < wish]
         many = [p for p in partitions if self._factor(p) > wish]
         self.growing |= {(name, p.index) for p in few}
         if not (few or many):
             return
-        refused = self._too_few(topic, want, wish) if many else None
+        refused = self._too_few(of, want, wish) if many else None
         if refused is None and few and wish > len(self._state.staying):
             refused = self._not_placeable(topic, wish, few)
         if refused is not None:
@@ -196,19 +199,30 @@ class _Changes:
             else _progress(name, len(partitions), len(few) + len(many), wish, copies)
         )
 
-    def _too_few(self, topic: str, want: WantedTopic, wish: int) -> TopicVerdict | None:
-        """Whether so few replicas could not be written to with acks=all."""
-        least = (self._state.kafka.min_isr or {}).get(want.name)
-        if least is None or wish >= least:
+    def _too_few(self, topic: SnapshotObject, want: WantedTopic, wish: int) -> TopicVerdict | None:
+        """Whether so few replicas could not be written to with acks=all, now or as soon as the topic has the settings of its spec."""
+        now = (self._state.kafka.min_isr or {}).get(want.name)
+        if now is None:
             return None
-        if int(want.spec.config.get(MIN_ISR, least)) <= wish:
+        least = self._asked_min_isr(topic, want, now)
+        if wish >= max(now, least):
+            return None
+        if least <= wish:
             return TopicVerdict(CHANGING, f"{MIN_ISR} of topic {want.name} is lowered first.")
         return self._told(
-            topic,
+            objects.name(topic),
             "ReplicasBelowMinIsr",
-            f"{MIN_ISR} of topic {want.name} is {least}, and spec.replicas is {wish}: no producer with acks=all could write.",
+            f"{MIN_ISR} of topic {want.name} {'is' if least == now else 'will be'} {least}, and spec.replicas is {wish}: no producer with acks=all could write.",
             f"Set spec.replicas to {least} or more, or {MIN_ISR} in spec.config to {max(1, wish - 1)}.",
         )
+
+    def _asked_min_isr(self, topic: SnapshotObject, want: WantedTopic, now: int) -> int:
+        """The ``min.insync.replicas`` that a topic gets: of its spec, or the cluster's where the spec no longer has one that Spindle set."""
+        if (asked := want.spec.config.get(MIN_ISR)) is not None:
+            return int(asked)
+        spec = self._state.spec
+        removed = MIN_ISR in ((topic.get("status") or {}).get("config") or ())
+        return default_min_isr(spec.config, self._state.broker_count) if removed else now
 
     # Additions
 
@@ -224,14 +238,17 @@ class _Changes:
             for broker in partition.replicas:
                 if (held := self._look.standing(broker, (name, partition.index))) is not None:
                     dirs[broker, held.path] += 1
-        for partition in due[: _MOST - len(self.moves)]:
-            size = self._look.size((name, partition.index))
-            chosen = self._grower.choose(partition.replicas, size, held_by, dirs)
-            if chosen is None:
-                yield partition
-                continue
-            broker, path = chosen
-            self.moves.append(Move(name, partition.index, None, None, broker, path, size, GROW))
+        able = [p for p in due if p.leader is not None and not (p.adding or p.removing)]
+        others = [p for p in due if p.leader is None or p.adding or p.removing]
+        for group, moves in ((able, self.moves), (others, self.held_up)):
+            for partition in group[: _MOST - len(moves)]:
+                size = self._look.size((name, partition.index))
+                chosen = self._grower.choose(partition.replicas, size, held_by, dirs)
+                if chosen is None:
+                    yield partition
+                    continue
+                broker, path = chosen
+                moves.append(Move(name, partition.index, None, None, broker, path, size, GROW))
 
     def _not_placeable(self, topic: str, wish: int, few: Sequence[Partition]) -> TopicVerdict:
         staying = self._state.staying

@@ -151,6 +151,11 @@ def defaults(config: Mapping[str, str], brokers: int) -> tuple[int, int]:
     return _number(config, "num.partitions", 1), _number(config, "default.replication.factor", copies)
 
 
+def default_min_isr(config: Mapping[str, str], brokers: int) -> int:
+    """``min.insync.replicas`` of a topic that does not set it. The arguments are those of `defaults`."""
+    return _number(config, MIN_ISR, max(1, min(_FULL_REPLICATION, brokers) - 1))
+
+
 def _number(config: Mapping[str, str], key: str, otherwise: int) -> int:
     text = config.get(key, "")
     return max(1, int(text)) if text.isdecimal() else otherwise
