@@ -121,7 +121,10 @@ def unpacked(archive: Path, architecture: str, folder: Path) -> Path:
 def test_the_programs_of_an_image_start(
     made: Path, tmp_path: Path, image: str, scripts: tuple[str, ...], architecture: str
 ) -> None:
-    root = unpacked(made / f"{image}-{VERSION}.oci.tar", architecture, tmp_path)
+    folder = tmp_path / "root"
+    folder.mkdir()
+    folder.chmod(0o755)  # it becomes the folder "/" of another user
+    root = unpacked(made / f"{image}-{VERSION}.oci.tar", architecture, folder)
     emulator: list[str] = []
     if ARCHITECTURES[architecture] != os.uname().machine:
         (root / "emulator").write_bytes(ensure_qemu(ARCHITECTURES[architecture]).read_bytes())
