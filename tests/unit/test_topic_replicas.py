@@ -336,6 +336,16 @@ def test_a_removal_is_asked_for_again_or_cancelled_and_forgotten_after_a_while()
     assert step_removals(done, [entry], signals=MoveSignals(now=59.0)).standing == [entry]
     assert not step_removals(done, [entry], signals=MoveSignals(now=61.0)).standing
 
+    # It was never asked for, and now another replica leaves, or moves: one at a time.
+    later = step_removals(
+        KafkaIndex(view()), [entry], [entry], busy={("t", 0)}, signals=MoveSignals(now=59.0)
+    )
+    assert (later.again, later.begun, later.standing) == ([], [], [entry])
+    given_up = step_removals(
+        KafkaIndex(view()), [entry], [entry], busy={("t", 0)}, signals=MoveSignals(now=61.0)
+    )
+    assert (given_up.again, given_up.begun, given_up.standing) == ([], [], [])
+
     # Another broker, whose metadata is older: the very same is asked for, and no other.
     older = step_removals(KafkaIndex(view()), [entry], [entry], signals=MoveSignals(now=59.0))
     assert older.again == [("t", 0, (0, 2))]

@@ -62,7 +62,7 @@ def step_removals(
         look: the state of Kafka; brokers and partitions must be known.
         recorded: removals of the journal.
         asked: removals that are wanted now.
-        busy: partitions that are being moved, or that lose a replica for another reason.
+        busy: partitions that are being moved, or that lose a replica for another reason; their removals wait.
         signals: the time, and which brokers are down or being taken down.
         before: partition → the order of its replicas, where Spindle has changed that for a while.
     """
@@ -72,8 +72,11 @@ def step_removals(
         partition = look.partitions.get(entry.key)
         if partition is None:
             continue
-        if entry.broker not in partition.replicas or (shown[entry.key] > 1 and not partition.removing):
+        older = shown[entry.key] > 1 and not partition.removing
+        later = entry.key in busy and not (partition.adding or partition.removing)
+        if entry.broker not in partition.replicas or older or later:
             # It has left. Of several, one has left before the other was begun: then this view is older than that, and nothing is asked for.
+            # Nor is anything while another replica of the partition moves or leaves: one that was never asked for is begun anew after that.
             found.standing += [entry] if signals.now < entry.until else []
             continue
         other = wanted.get(entry.key)
