@@ -1,5 +1,6 @@
 """Rules that must hold, judged from acknowledged records, disks and the API server's objects. `spindle` is never asked what is safe."""
 
+import json
 from typing import Any
 
 from tests.sim.api import Json, is_ready
@@ -159,11 +160,17 @@ class Judge:
         kafka = self.world.kafka
         wished = min(kafka.asked_factors(part.topic), default=99)
         going = [b for b in part.replicas if b not in target]
-        if len(going) != len(part.replicas) - len(target) or len(part.replicas) <= wished or part.reassigned:
+        if len(going) != len(part.replicas) - len(target) or part.reassigned:
             return
-        if not going or part.removing or len(part.replicas) < part.rf:
+        if not going or part.removing:
             return
         name = f"{part.topic[:20]}-{part.index}"
+        if len(target) < wished and self._recorded_for_good(part, going[0]):
+            self.breaks(
+                "f2", f"{name} is reduced from {part.replicas} to {target}, and {wished} are asked for"
+            )
+        if len(part.replicas) <= wished or len(part.replicas) < part.rf:
+            return
         out = [b for b in target if b not in part.isr]
         # A replica on a dead disk is dropped by other rules, which need the others in sync, too.
         if out or len(target) < kafka.min_isr(part.topic):
@@ -172,6 +179,12 @@ class Judge:
         before, after = ({racks.get(b) for b in group} for group in (part.replicas, target))
         if len(after) < min(len(target), len(before)) and part.dirs.get(going[0]) in self._healthy_dirs():
             self.breaks("f3", f"{name} is reduced from {part.replicas} to {target}, on {len(after)} racks")
+
+    def _recorded_for_good(self, part: Part, broker: int) -> bool:
+        """Whether the journal says that a replica leaves for good, and not for a while from a dead or full disk."""
+        record = self.world.api.get("ConfigMap", f"{SAMPLE}-moves") or {}
+        journal = json.loads((record.get("data") or {}).get("journal") or "{}")
+        return [part.topic, part.index, broker] in [entry[:3] for entry in journal.get("removed", ())]
 
     def _healthy_dirs(self) -> set[str]:
         """Directory ids of all disks that can be read and written."""
