@@ -48,11 +48,15 @@ def cluster(make_cluster: Callable[..., Cluster], issuer: Issuer) -> Cluster:
     made = make_cluster(brokers=1, disks=1)
     broker = made.brokers[0]
 
-    def door(name: str, port: int, claim: str) -> BrokerListener:
-        tokens = Tokens(issuer.url, issuer.jwks, "kafka", claim, issuer.bundle)
+    def door(name: str, port: int, claim: str, bundle: str) -> BrokerListener:
+        tokens = Tokens(issuer.url, issuer.jwks, "kafka", claim, bundle)
         return BrokerListener(name, port, "oauth", broker.address, port, tokens=tokens)
 
-    broker.doors = (door("tokens", TOKENS, "sub"), door("other", OTHER_CLAIM, "client_id"))
+    of_windows = issuer.bundle.replace("\n", "\r\n")
+    broker.doors = (
+        door("tokens", TOKENS, "sub", issuer.bundle),
+        door("other", OTHER_CLAIM, "client_id", of_windows),
+    )
     made.up()
     made.make_topic("orders", [[0]])
     return made

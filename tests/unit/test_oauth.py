@@ -10,7 +10,7 @@ from spindle.api.cluster import KafkaClusterSpec
 from spindle.config.listeners_check import refused_listeners
 from spindle.config.preview import ROLL, PreviewChange, preview
 from spindle.config.server_properties import parsed
-from spindle.listeners.broker_listener import allowed_urls
+from spindle.listeners.broker_listener import BrokerListener, Tokens, allowed_urls, listener_settings
 from spindle.model.rights import Right, UserView
 from spindle.security.principal_record import is_reserved, on_record
 from spindle.users.principals import principal_of
@@ -102,6 +102,17 @@ def test_an_authority_of_the_issuers_own_is_in_one_line() -> None:
 BUNDLE = ca.make_ca("issuer").cert.decode()
 
 
+def test_a_bundle_with_the_line_ends_of_windows_is_the_same_line() -> None:
+    """Kafka's parser ends a quoted value at each of the two characters."""
+
+    def rendered(bundle: str) -> str:
+        tokens = Tokens(OAUTH["issuer"], OAUTH["jwks"], "kafka", trusted=bundle)
+        listener = BrokerListener("tokens", 9095, "oauth", "host", 9095, tokens=tokens)
+        return listener_settings([listener], "")["listener.name.tokens.oauthbearer.sasl.jaas.config"]
+
+    assert rendered(BUNDLE.replace("\n", "\r\n")) == rendered(BUNDLE)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -119,6 +130,10 @@ BUNDLE = ca.make_ca("issuer").cert.decode()
         ("audience", 'a"b'),
         ("principalClaim", "email"),
         ("principalClaim", "preferred_username"),
+        ("principalClaim", "gender"),
+        ("principalClaim", "username"),
+        ("principalClaim", "nonce"),
+        ("principalClaim", "scope"),
         ("principalClaim", "a b"),
         ("caBundle", "nonsense"),
         ("caBundle", BUNDLE + "and more"),

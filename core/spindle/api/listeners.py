@@ -13,7 +13,8 @@ CLAIM: Final = "^[A-Za-z_][A-Za-z0-9_.:/-]*$"
 BUNDLE: Final = (
     "^(-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=[:space:]]+-----END CERTIFICATE-----[[:space:]]*)+$"
 )
-# Claims of OpenID Connect's scopes profile, email, phone and address: in many issuers users edit them.
+# Claims of OpenID Connect's scopes profile, email, phone and address, which users edit in many issuers; names that they choose when they sign up; and
+# what a client writes into its request for a token.
 CHOSEN_BY_USERS: Final = (
     "name",
     "given_name",
@@ -21,12 +22,23 @@ CHOSEN_BY_USERS: Final = (
     "middle_name",
     "nickname",
     "preferred_username",
+    "username",
+    "user_name",
+    "cognito:username",
     "profile",
     "picture",
     "website",
     "email",
+    "gender",
+    "birthdate",
+    "zoneinfo",
+    "locale",
     "phone_number",
     "address",
+    "nonce",
+    "acr",
+    "scope",
+    "scp",
 )
 # Names that would clash with a listener or a Service that Spindle creates itself.
 RESERVED: Final = ("controller", "controllers", "replication", "client", "brokers", "bootstrap")
@@ -112,7 +124,7 @@ class OAuth(ApiModel):
                 ),
                 rule(
                     f"!(self in {list(CHOSEN_BY_USERS)})",
-                    "users may choose the value of this claim themselves, so each could take the rights of another, and of Spindle (OpenID Connect Core, "
+                    "users or clients may choose the value of this claim themselves, so each could take the rights of another, and of Spindle (OpenID Connect Core, "
                     "5.7): write sub, or a claim that only the issuer assigns, such as client_id or azp",
                 ),
                 maxLength=64,

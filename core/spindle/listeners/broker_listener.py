@@ -126,7 +126,8 @@ def listener_settings(listeners: Iterable[BrokerListener], folder: str) -> Mappi
 def _token_settings(tokens: Tokens) -> dict[str, str]:
     """Kafka's settings of its own validator of JSON Web Tokens, without the prefix of the listener."""
     mechanism = _TOKENS.lower()
-    trusted = tokens.trusted.strip().replace("\n", "\\n")
+    # A quoted value of a login module ends at the end of its line, of Windows or not.
+    trusted = "\\n".join(tokens.trusted.strip().splitlines())
     # With options, Kafka wants a token of its own from the login module, which it never uses: nothing connects through this listener as a broker.
     options = (
         f' {_UNUSED} ssl.truststore.type="PEM" ssl.truststore.certificates="{trusted}"' if trusted else ""
