@@ -253,6 +253,7 @@ class Actor:
         await self._executor.carry_out(action)
 
     async def _reload_certificates(self, action: ReloadCertificates) -> None:
+        await self._patch(action.begin)
         await self._executor.carry_out(action)
         await self._patch(action.record)
 

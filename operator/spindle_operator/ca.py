@@ -8,7 +8,7 @@ import datetime as dt
 import ipaddress
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
 
@@ -253,6 +253,17 @@ def describe(cert_pem: bytes, ca_pem: bytes | None = None) -> Certificate:
         return _described(x509.load_pem_x509_certificate(cert_pem), ca_pem)
     except _MALFORMED as error:
         raise ValueError(f"the certificate cannot be parsed: {error}") from error
+
+
+def describe_chain(pem: bytes) -> Certificate:
+    """The public facts of a server's certificate in PEM, and of the authorities behind it.
+
+    Raises:
+        ValueError: one of them is not a certificate.
+    """
+    others = fingerprints(pem)[1:]
+    chain = sha256(" ".join(others).encode()).hexdigest() if others else ""
+    return replace(describe(pem), chain=chain)
 
 
 def fingerprints(pem: bytes) -> tuple[str, ...]:

@@ -153,8 +153,8 @@ class Certificates:
         stored = await self._stored(name, str(action.seen["uid"])) if action.seen is not None else {}
         data = {key: pem for key, pem in stored.items() if listener_of(key) in action.keep}
         for listener, (source, expected) in action.sources.items():
-            found = own_certificate.read(await self._kube.get(SECRET, self._namespace, source))
-            if found.certificate is None or found.certificate.fingerprint != expected:
+            found = own_certificate.read(await self._kube.get(SECRET, self._namespace, source), self._name)
+            if found.certificate is None or mark(found.certificate) != expected:
                 raise RuntimeError(f"Secret {source} has changed since it was read")
             data |= dict.fromkeys(file_names(listener, mark(found.certificate)), found.keystore)
         await self._writer.put(self._secret(_written(action.metadata, ""), data), action.seen)

@@ -95,7 +95,7 @@ def _tune(link: KafkaClient, action: Tune) -> None:
 
 def _reload_certificates(link: KafkaClient, action: ReloadCertificates) -> None:
     # The second request is no change to the file's settings, but makes the broker read the file that they name.
-    for values in (action.paths, dict.fromkeys(action.paths)):
+    for values in filter(None, (action.paths, dict.fromkeys(action.remove))):
         kafka_commands.set_configs(link, "broker", str(action.broker), values)
 
 

@@ -72,6 +72,7 @@ _LABELLED: Final = (POD, SERVICE, CONFIG_MAP, SECRET, BUDGET, NETWORK_POLICY)
 _OF_NAMESPACE: Final = (CLAIM, KAFKA_BROKER, KAFKA_USER, KAFKA_TOPIC)
 _OF_ALL: Final = (NODE, VOLUME, STORAGE_CLASS)
 LOOKED_AT: Final = (*_LABELLED, *_OF_NAMESPACE, *_OF_ALL)  # what every pass reads as lists
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _CERTIFICATES: Final = 2048  # cached certificates, which take longer to parse than to look up
 
 
@@ -229,7 +230,7 @@ async def _snapshot(
         shared_objects=await shared_objects.look(kube, namespace, specs, lists[CLAIM], problems),
         ca_source=await ca_source.look(kube, cluster),
         ca_source_before=await ca_source.before(kube, cluster, specs),
-        listener_sources=await own_certificate.look(kube, namespace, specs),
+        listener_sources=await own_certificate.look(kube, namespace, cluster["metadata"]["name"], specs),
         agent_namespace=watched.namespace,
         agent_certificates={
             str(each["metadata"]["name"]): certificates_view(each) for each in watched.certificates
@@ -421,12 +422,16 @@ def secret_view(secret: Mapping[str, Any]) -> SecretView:
 
 def _of_listeners(name: str, data: Mapping[str, str]) -> dict[str, Certificate]:
     """Listener → its own certificate, of the Secret that brokers read."""
-    found = {
-        listener: _certificate(f"{name} ({key})", _decoded(data, key), None)
-        for key in data
-        if (listener := listener_of(key)) is not None and key == file_names(listener)[0]
-    }
-    return {listener: certificate for listener, certificate in found.items() if certificate is not None}
+    found = {}
+    for key in data:
+        listener, pem = listener_of(key), _decoded(data, key) or b""
+        if listener is None or key != file_names(listener)[0]:
+            continue
+        try:
+            found[listener] = _described_chain(pem[max(pem.find(_CERTIFICATE), 0) :])
+        except ValueError:
+            log.warning("%s (%s) holds a certificate that cannot be read", name, key)
+    return found
 
 
 def certificates_view(config_map: Mapping[str, Any]) -> AgentCertificates:
@@ -440,6 +445,12 @@ def certificates_view(config_map: Mapping[str, Any]) -> AgentCertificates:
         and (certificate := _certificate(f"{name} ({node})", pem.encode(), bundle)) is not None
     }
     return AgentCertificates(config_map["metadata"], held, _trust(name, bundle))
+
+
+# Without the key in front of them, which nothing may keep.
+@lru_cache(maxsize=_CERTIFICATES)
+def _described_chain(pem: bytes) -> Certificate:
+    return ca.describe_chain(pem)
 
 
 @lru_cache(maxsize=_CERTIFICATES)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
+from spindle.model.allowed import lender_label, lent_to
 from spindle.model.snapshot import Certificate, ListenerSource
 from spindle_operator import ca
 from spindle_operator.kinds import SECRET
@@ -32,30 +34,37 @@ class OwnCertificate:
     problem: str = ""
 
 
-async def look(kube: Kube, namespace: str, specs: Sequence[KafkaClusterSpec]) -> dict[str, ListenerSource]:
-    """Secret → the facts about its certificate, for each that a listener of these specs names. Keys are not passed on."""
+async def look(
+    kube: Kube, namespace: str, cluster: str, specs: Sequence[KafkaClusterSpec]
+) -> dict[str, ListenerSource]:
+    """Secret → the facts about its certificate, for each that a listener of these specs of a cluster names. Keys are not passed on."""
     wanted = {
         each.certificate.secret_name
         for spec in specs
         for each in spec.listeners
         if each.certificate is not None
     }
-    return {name: await _look(kube, namespace, name) for name in sorted(wanted)}
+    return {name: await _look(kube, namespace, name, cluster) for name in sorted(wanted)}
 
 
-async def _look(kube: Kube, namespace: str, name: str) -> ListenerSource:
+async def _look(kube: Kube, namespace: str, name: str, cluster: str) -> ListenerSource:
     try:
         secret = await kube.find(SECRET, namespace, name)
     except ApiError as error:
         return ListenerSource(problem=f"It could not be read: {error}.")
     if secret is None:
         return ListenerSource(problem="The Secret does not exist.")
-    found = read(secret)
+    found = read(secret, cluster)
     return ListenerSource(found.certificate, found.problem)
 
 
-def read(secret: Json, now: dt.datetime | None = None) -> OwnCertificate:
-    """The certificate in a Secret, or why it cannot be used."""
+def read(secret: Json, cluster: str, now: dt.datetime | None = None) -> OwnCertificate:
+    """The certificate in a Secret, or why a cluster cannot use it.
+
+    The label is asked for each time: a Secret can be replaced by somebody else's of the same name after the spec was accepted.
+    """
+    if not lent_to((secret["metadata"].get("labels") or {}).get(names.LABEL_USABLE), cluster):
+        return OwnCertificate(problem=f"Its owner has not labelled it {lender_label(cluster)}.")
     data = secret.get("data") or {}
     try:
         chain, key = (base64.b64decode(data.get(name) or "") for name in ("tls.crt", "tls.key"))
@@ -70,4 +79,4 @@ def read(secret: Json, now: dt.datetime | None = None) -> OwnCertificate:
         keystore = ca.server_keystore(chain, key, now)
     except ValueError as error:
         return OwnCertificate(problem=str(error))
-    return OwnCertificate(ca.describe(chain), keystore)
+    return OwnCertificate(ca.describe_chain(chain), keystore)

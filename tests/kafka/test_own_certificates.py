@@ -2,21 +2,22 @@
 
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, NodeNotReadyError
 
 from spindle.api import names
 from spindle.listeners.broker_listener import BrokerListener, keystore_key, keystore_path
 from spindle.model.actions import Patch, ReloadCertificates
-from spindle_operator import ca
+from spindle_operator import ca, kafka_commands
 from spindle_operator.connection import Access
 from spindle_operator.kafka_actions import KAFKA_ACTIONS
 from spindle_operator.kafka_client import KafkaClient
+from spindle_operator.kafka_commands import RejectedError
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
 
@@ -71,7 +72,12 @@ def presented(cluster: Cluster, port: int = OUTSIDE) -> str:
 def load(cluster: Cluster, link: KafkaClient, marked: str) -> None:
     folder = cluster.brokers[0].layout.listeners_dir
     paths = {keystore_key("outside"): keystore_path(folder, "outside", marked)}
-    KAFKA_ACTIONS[ReloadCertificates].run(link, ReloadCertificates(broker=0, paths=paths, record=NO_RECORD))
+    carry_out(link, paths, *paths)
+
+
+def carry_out(link: KafkaClient, paths: Mapping[str, str], *remove: str) -> None:
+    action = ReloadCertificates(broker=0, paths=paths, remove=remove, begin=NO_RECORD, record=NO_RECORD)
+    KAFKA_ACTIONS[ReloadCertificates].run(link, action)
 
 
 def test_the_own_certificate_is_presented_on_its_listener_alone(cluster: Cluster) -> None:
@@ -117,3 +123,36 @@ def test_nothing_of_it_stays_in_kafka_and_a_start_presents_the_newest(
     broker.start()
     broker.wait_ready()
     assert presented(cluster) == "fifth"
+
+
+def test_what_an_interrupted_load_has_left_is_removed_and_hinders_no_other_setting(
+    cluster: Cluster, link: KafkaClient
+) -> None:
+    """Kafka starts with a setting whose file is gone, but applies none of the broker's dynamic settings, and takes no further one."""
+    folder = cluster.brokers[0].layout.listeners_dir
+    deliver(cluster, "f", "sixth", "broker-0.example.com")
+    left = {keystore_key("outside"): keystore_path(folder, "outside", "f")}
+    wait_for("the broker's answer", lambda: tried(link, left))
+    deliver(cluster, "g", "seventh", "broker-0.example.com")
+    Path(keystore_path(folder, "outside", "f")).unlink()
+    cluster.forget_admin()
+    broker = cluster.brokers[0]
+    broker.stop()
+    broker.start()
+    broker.wait_ready()
+    assert presented(cluster) == "seventh"
+    with pytest.raises(RejectedError, match="Failed to load PEM SSL keystore"):
+        wait_for("the broker's answer", lambda: tried(link, {"log.cleaner.backoff.ms": "16000"}))
+    carry_out(link, {}, *left)
+    # The broker learns of that from the metadata log.
+    wait_for("the setting", lambda: tried(link, {"log.cleaner.backoff.ms": "16000"}, RejectedError))
+    assert presented(cluster) == "seventh"
+
+
+def tried(link: KafkaClient, values: Mapping[str, str], also: type[Exception] = NodeNotReadyError) -> bool:
+    """Whether the broker, which may have started just now, takes them."""
+    try:
+        kafka_commands.set_configs(link, "broker", "0", values)
+    except (NodeNotReadyError, also):
+        return False
+    return True

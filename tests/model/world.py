@@ -394,7 +394,8 @@ class World(Nodes):
 
     def _own_certificates(self, action: CopyCertificates | ReloadCertificates) -> None:
         if isinstance(action, ReloadCertificates):
-            if action.broker not in self.undelivered:
+            self.act(action.begin)
+            if not action.paths or action.broker not in self.undelivered:
                 self.act(action.record)
             return
         name = str(action.metadata["name"])

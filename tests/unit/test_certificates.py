@@ -21,11 +21,12 @@ class FakeKube:
             "demo-ca": {"ca.crt": authority.cert, "ca.key": authority.key},
             "demo.user.ann": {"password": password},
         }
+        self.labels = {"spindle.dev/usable-by": "demo"}
 
     async def get(self, _: Any, namespace: str, name: str) -> dict[str, Any]:
         assert namespace == "team-a"
         data = {key: base64.b64encode(value).decode() for key, value in self.secrets[name].items()}
-        return {"metadata": {"name": name, "uid": "s"}, "data": data}
+        return {"metadata": {"name": name, "uid": "s", "labels": self.labels}, "data": data}
 
 
 class FakeWriter:
@@ -64,17 +65,21 @@ async def test_a_listeners_certificate_is_copied_with_its_key_as_kafka_reads_it_
     kube.secrets["theirs"] = {key: made[key] for key in ("tls.crt", "tls.key")}
     kube.secrets["demo-listeners"] = {"inside.pem": b"1", "inside.aa.pem": b"1", "gone.pem": b"2"}
     copier = Certificates(kube, CLUSTER, writer)  # type: ignore[arg-type]
-    mark = ca.describe(made["tls.crt"]).fingerprint
+    mark = ca.describe(made["tls.crt"]).fingerprint[:16]
 
-    async def copy(fingerprint: str) -> None:
+    async def copy(expected: str) -> None:
         metadata = {"name": "demo-listeners"}
-        sources = {"outside": ("theirs", fingerprint)}
+        sources = {"outside": ("theirs", expected)}
         await copier.copy(
             CopyCertificates(metadata=metadata, sources=sources, keep=("inside",), seen={"uid": "s"})
         )
 
     with pytest.raises(RuntimeError, match="Secret theirs has changed"):
         await copy("another")
+    kube.labels = {}  # somebody else's by now
+    with pytest.raises(RuntimeError, match="Secret theirs has changed"):
+        await copy(mark)
+    kube.labels = {"spindle.dev/usable-by": "demo"}
     assert not writer.written
     await copy(mark)
     (secret,) = writer.written
@@ -82,7 +87,7 @@ async def test_a_listeners_certificate_is_copied_with_its_key_as_kafka_reads_it_
         "inside.pem",
         "inside.aa.pem",
         "outside.pem",
-        f"outside.{mark[:16]}.pem",
+        f"outside.{mark}.pem",
     }
     assert base64.b64decode(secret["data"]["outside.pem"]) == made["tls.key"] + made["tls.crt"]
     assert "spindle.dev/written" in secret["metadata"]["annotations"]

@@ -2,6 +2,7 @@
 
 import base64
 import datetime as dt
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from spindle.api import names
-from spindle.listeners.own_certificates import file_names, listener_of
+from spindle.listeners.own_certificates import file_names, listener_of, mark
 from spindle.model.actions import Action, CopyCertificates, Evict, ReloadCertificates
 from spindle.model.snapshot import Certificate, ListenerSource
 from spindle.security.listener_certificates import covers
@@ -114,6 +115,52 @@ def test_another_certificate_is_loaded_without_a_restart() -> None:
     world.listener_sources["kafka-outside"] = made("a")
     passes(world)
     assert presented(world) == {f"outside={'a' * 16}"}
+
+
+def test_what_an_interrupted_load_left_in_kafka_is_removed_although_the_broker_restarted() -> None:
+    """Kafka takes no other setting of a broker that has a setting with a file that is gone."""
+    world = running(outside=made("a"))
+    broker = world.get("KafkaBroker", "demo-broker-1")
+    broker["metadata"].setdefault("annotations", {})[names.ANN_LOADING] = "outside former"
+    (load,) = [a for a in passes(world, 3) if isinstance(a, ReloadCertificates)]
+    assert (load.broker, load.paths) == (1, {})
+    assert set(load.remove) == {
+        f"listener.name.{name}.ssl.keystore.location" for name in ("outside", "former")
+    }
+    assert names.ANN_LOADING not in world.get("KafkaBroker", "demo-broker-1")["metadata"]["annotations"]
+    assert presented(world) == {f"outside={'a' * 16}"}
+
+
+def test_that_it_is_being_loaded_is_on_record_before_and_not_afterwards() -> None:
+    world = running(outside=made("a"))
+    world.undelivered = {1}
+    world.listener_sources["kafka-outside"] = made("b")
+    passes(world, 15)
+    noted = [names.ANN_LOADING in b["metadata"].get("annotations", {}) for b in world.all("KafkaBroker")]
+    assert noted == [False, True, False]
+
+
+def test_an_authority_that_was_missing_is_loaded_too() -> None:
+    """The same certificate, with the intermediate authority that clients need to verify it."""
+    world = running(outside=made("a"))
+    before = presented(world)
+    bare = made("a").certificate
+    assert bare is not None
+    world.listener_sources["kafka-outside"] = ListenerSource(replace(bare, chain="c" * 64))
+    actions = passes(world)
+    assert sorted(a.broker for a in actions if isinstance(a, ReloadCertificates)) == [0, 1, 2]
+    assert not evicted(actions)
+    assert presented(world) != before
+    assert not world.reconcile().actions
+
+
+def test_a_renewal_without_a_host_is_taken_once_the_one_in_use_has_expired() -> None:
+    """Then nobody who verifies it can connect at all."""
+    world = running(outside=made("a", ends=0.0))
+    world.listener_sources["kafka-outside"] = made("b", "broker-0.kafka.example.com")
+    assert [a for a in passes(world) if isinstance(a, CopyCertificates)]
+    assert presented(world) == {f"outside={'b' * 16}"}
+    assert "ListenerCertificateLacksHosts" in waits(world)
 
 
 def test_a_broker_that_cannot_load_it_is_restarted_in_the_end() -> None:
@@ -286,9 +333,12 @@ def key_pem(key: Any, *, traditional: bool = False, password: bytes | None = Non
     )
 
 
-def secret(chain: bytes, key: bytes) -> dict[str, Any]:
+def secret(chain: bytes, key: bytes, label: str = "demo") -> dict[str, Any]:
     data = {"tls.crt": chain, "tls.key": key}
-    return {"data": {name: base64.b64encode(each).decode() for name, each in data.items()}}
+    return {
+        "metadata": {"labels": {names.LABEL_USABLE: label}},
+        "data": {name: base64.b64encode(each).decode() for name, each in data.items()},
+    }
 
 
 ROOT_KEY, MIDDLE_KEY, KEY = key_of(), key_of(), key_of()
@@ -302,7 +352,7 @@ LEAF = signed("kafka", KEY, (MIDDLE, MIDDLE_KEY))
 def test_a_chain_in_order_is_taken_and_its_key_is_what_kafka_reads(
     chain: list[x509.Certificate], *, traditional: bool
 ) -> None:
-    found = read(secret(pem(*chain), key_pem(KEY, traditional=traditional)))
+    found = read(secret(pem(*chain), key_pem(KEY, traditional=traditional)), "demo")
     assert found.problem == ""
     assert found.certificate is not None
     assert found.certificate.dns_names == ("*.kafka.example.com",)
@@ -311,9 +361,18 @@ def test_a_chain_in_order_is_taken_and_its_key_is_what_kafka_reads(
     assert "PRIVATE" not in repr(found)
 
 
+def test_the_authorities_behind_a_certificate_tell_it_from_others() -> None:
+    marks = set()
+    for chain in ([LEAF], [LEAF, MIDDLE], [LEAF, MIDDLE, ROOT]):
+        keystore = read(secret(pem(*chain), key_pem(KEY)), "demo")
+        assert keystore.certificate is not None
+        marks.add(mark(keystore.certificate))
+    assert len(marks) == 3
+
+
 def test_an_rsa_key_as_cert_manager_writes_it_by_default() -> None:
     key = key_of("rsa")
-    found = read(secret(pem(signed("kafka", key)), key_pem(key, traditional=True)))
+    found = read(secret(pem(signed("kafka", key)), key_pem(key, traditional=True)), "demo")
     assert found.problem == ""
     assert b"BEGIN PRIVATE KEY" in found.keystore
 
@@ -346,7 +405,7 @@ OTHER = key_of("ed25519")
     ids=range(14),
 )
 def test_what_no_client_could_connect_to_is_refused(chain: bytes, key: bytes, why: str) -> None:
-    found = read(secret(chain, key))
+    found = read(secret(chain, key), "demo")
     assert why in found.problem
     assert found.certificate is None
     assert not found.keystore
@@ -355,11 +414,24 @@ def test_what_no_client_could_connect_to_is_refused(chain: bytes, key: bytes, wh
 def test_an_authority_of_the_chain_that_has_expired_is_named() -> None:
     middle = signed("middle", MIDDLE_KEY, (ROOT, ROOT_KEY), authority=True, days=(-9, -1))
     leaf = signed("kafka", KEY, (middle, MIDDLE_KEY))
-    assert "Certificate 2 in tls.crt expired on" in read(secret(pem(leaf, middle), key_pem(KEY))).problem
+    assert (
+        "Certificate 2 in tls.crt expired on" in read(secret(pem(leaf, middle), key_pem(KEY)), "demo").problem
+    )
 
 
 def test_what_is_no_base64_is_refused() -> None:
-    assert read({"data": {"tls.crt": "a", "tls.key": "b"}}).problem == "It is not base64."
+    spoiled = secret(b"", b"") | {"data": {"tls.crt": "a", "tls.key": "b"}}
+    assert read(spoiled, "demo").problem == "It is not base64."
+
+
+@pytest.mark.parametrize(
+    ("label", "is_used"), [("demo", True), (names.ANYONE, True), ("other", False), ("", False)]
+)
+def test_only_a_secret_that_is_labelled_for_the_cluster_is_used(label: str, *, is_used: bool) -> None:
+    """Whatever the spec was when it was accepted: another Secret may have that name by now."""
+    found = read(secret(pem(LEAF), key_pem(KEY), label), "demo")
+    assert bool(found.keystore) is is_used
+    assert is_used or found.problem == "Its owner has not labelled it spindle.dev/usable-by=demo."
 
 
 def test_the_copy_is_read_back_by_listener() -> None:
@@ -367,5 +439,5 @@ def test_the_copy_is_read_back_by_listener() -> None:
     data = dict.fromkeys(file_names("outside", "0123456789abcdef"), base64.b64encode(keystore).decode())
     view = secret_view({"metadata": {"name": "demo-listeners"}, "data": data | {"tls.pem": "x"}})
     assert set(view.listeners) == {"outside"}
-    assert view.listeners["outside"] == ca.describe(pem(LEAF))
+    assert view.listeners["outside"] == ca.describe_chain(pem(LEAF, MIDDLE))
     assert [listener_of(key) for key in (*data, "other")] == ["outside", "outside", None]

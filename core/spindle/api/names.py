@@ -84,9 +84,11 @@ ANN_PARTS: Final = (
 )
 # On objects with certificates: the time since which they contain their present CAs. A renewal does not change it.
 ANN_WRITTEN: Final = f"{GROUP}/written"
-# On pods of brokers: the type of each listener at the pod's creation, as name=type separated by spaces.
 # Marks of the listeners' own certificates: that a pod was created with, and that its process has loaded since.
 ANN_OWN_CERTIFICATES: Final = f"{GROUP}/listener-certificates"
+# On KafkaBrokers: the listeners whose certificate is being loaded, so that an operator that is interrupted removes what it has set.
+ANN_LOADING: Final = f"{GROUP}/loading-listener-certificates"
+# On pods of brokers: the type of each listener at the pod's creation, as name=type separated by spaces.
 ANN_LISTENERS: Final = f"{GROUP}/listeners"
 # On other objects: a hash of what the operator applied last, so that drift is detected with one comparison.
 ANN_APPLIED: Final = f"{GROUP}/applied"

@@ -5,6 +5,7 @@ for each certificate. So a request that names the second one can only succeed wh
 """
 
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Final
 
 from spindle.api import names
@@ -12,13 +13,15 @@ from spindle.model import objects
 from spindle.model.snapshot import Certificate, SnapshotObject
 from spindle.model.state import ClusterState
 
-_MARK: Final = 16  # characters of a fingerprint
+_MARK: Final = 16  # characters of a hash
 _ENDING: Final = ".pem"
 
 
 def mark(certificate: Certificate) -> str:
-    """What tells a certificate from others in annotations and file names."""
-    return certificate.fingerprint[:_MARK]
+    """What tells a certificate, with the authorities that are sent with it, from others in annotations and file names."""
+    if not certificate.chain:
+        return certificate.fingerprint[:_MARK]
+    return sha256(f"{certificate.fingerprint} {certificate.chain}".encode()).hexdigest()[:_MARK]
 
 
 def file_names(listener: str, marked: str = "") -> tuple[str, ...]:
@@ -61,6 +64,11 @@ def loaded(pod: SnapshotObject, broker: SnapshotObject) -> dict[str, str]:
     """Listener → mark of the certificate that the process in a broker's pod presents."""
     uid, _, later = (objects.annotation(broker, names.ANN_OWN_CERTIFICATES) or "").partition(" ")
     return created_with(pod) | (_parsed(later) if uid == objects.uid(pod) else {})
+
+
+def interrupted(broker: SnapshotObject) -> tuple[str, ...]:
+    """Listeners whose certificate a broker was told to load, without a record that nothing of it is left in Kafka."""
+    return tuple((objects.annotation(broker, names.ANN_LOADING) or "").split())
 
 
 def _parsed(text: str) -> dict[str, str]:

@@ -209,7 +209,7 @@ class CopyCertificates(Action):
 
     Attributes:
         metadata: of that Secret.
-        sources: listener → (Secret, fingerprint of the certificate in it). If that holds another one by now, nothing is written.
+        sources: listener → (Secret, mark of the certificate in it). If that holds another one by now, nothing is written.
         keep: listeners whose certificate stays; those of all others are removed.
         seen: metadata of the Secret that is overwritten; None to create it.
     """
@@ -441,7 +441,9 @@ class ReloadCertificates(Action):
     Attributes:
         paths: setting of the broker → file with the new certificate. It is set and removed again: Kafka refuses a file that it cannot read, so
             this also shows that the file has reached the broker.
-        record: the note on the KafkaBroker.
+        remove: the settings to remove: these, and those that an interrupted load may have left.
+        begin: the note on the KafkaBroker, written first, that these settings may be in Kafka.
+        record: the note on the KafkaBroker that it has loaded them, and that nothing of it is left.
     """
 
     doing: ClassVar[str] = (
@@ -450,6 +452,8 @@ class ReloadCertificates(Action):
 
     broker: int
     paths: Mapping[str, str]
+    remove: tuple[str, ...]
+    begin: Patch
     record: Patch
 
 

@@ -24,6 +24,7 @@ class Certificate:
         issued, not_after: start and end of its validity, in seconds since the epoch.
         servers: whether it is valid for servers (extended key usage).
         key: SHA-256 of its public key (SubjectPublicKeyInfo, DER), hex.
+        chain: of a listener's own certificate: SHA-256 (hex) of the authorities that are sent with it; empty for none.
     """
 
     common_name: str
@@ -34,6 +35,7 @@ class Certificate:
     issued: float = 0.0
     servers: bool = False
     key: str = ""
+    chain: str = ""
 
 
 @dataclass(frozen=True)

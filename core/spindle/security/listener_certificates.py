@@ -11,7 +11,7 @@ from spindle.api import names
 from spindle.api.listeners import Listener
 from spindle.listeners.advertised_listeners import address_of
 from spindle.listeners.broker_listener import keystore_key, keystore_path
-from spindle.listeners.own_certificates import created_with, held, loaded, mark
+from spindle.listeners.own_certificates import created_with, held, interrupted, loaded, mark
 from spindle.manifests.pods import own_certificates_text
 from spindle.manifests.secrets import secret_metadata
 from spindle.model import objects
@@ -43,7 +43,7 @@ def reconcile_listener_certificates(state: ClusterState, builder: PlanBuilder) -
             continue
         offered = _offered(state, builder, listener, present.get(listener.name))
         if offered is not None and offered != present.get(listener.name):
-            fresh[listener.name] = (listener.certificate.secret_name, offered.fingerprint)
+            fresh[listener.name] = (listener.certificate.secret_name, mark(offered))
         if (used := offered or present.get(listener.name)) is not None:
             _tell(state, builder, listener, used)
     _copy(state, builder, present, fresh)
@@ -64,7 +64,7 @@ def _offered(
     if present is not None and mark(source.certificate) == mark(present):
         return present
     lost = sorted(_lacking(state, listener, source.certificate) - _lacking(state, listener, present))
-    if present is not None and lost:
+    if present is not None and lost and present.not_after > state.now:
         problem = f"It is not valid for {some(lost)}, which clients connect to and the certificate in use is valid for."
         builder.wait(_invalid(listener, name, problem, present))
         return None
@@ -173,11 +173,13 @@ def _load(state: ClusterState, builder: PlanBuilder, present: Mapping[str, Certi
     for number, broker in state.brokers.items():
         pod = state.pods.get(number)
         due = _due(state, number, present)
-        if pod is None or not due:
-            continue
         for listener in due:
             behind.setdefault(listener, []).append(objects.name(broker))
-        if age >= _DELIVERED and objects.kafka_runs(pod) and not objects.deleting(pod):
+        if age < _DELIVERED:
+            due = {}
+        if pod is None or not (due or interrupted(broker)):
+            continue
+        if objects.kafka_runs(pod) and not objects.deleting(pod):
             builder.do(_reload(broker, pod, due))
     for listener, brokers in sorted(behind.items()):
         builder.wait(
@@ -207,15 +209,28 @@ def _due(state: ClusterState, number: int, present: Mapping[str, Certificate]) -
 
 
 def _reload(broker: SnapshotObject, pod: SnapshotObject, due: Mapping[str, str]) -> ReloadCertificates:
+    """Load what is due, and remove what an earlier load may have left in Kafka."""
+    name, left = objects.name(broker), interrupted(broker)
     present = {**loaded(pod, broker), **due}
     note = f"{objects.uid(pod)} {own_certificates_text(present)}"
-    body = {"metadata": {"annotations": {names.ANN_OWN_CERTIFICATES: note}}}
+
+    def noted(**annotations: str | None) -> Patch:
+        body = {"metadata": {"annotations": annotations}}
+        return Patch(kind="KafkaBroker", name=name, uid=objects.uid(broker), body=body)
+
+    touched = sorted({*due, *left})
     return ReloadCertificates(
         broker=int(broker["spec"]["id"]),
-        paths={keystore_key(name): keystore_path(_DIR, name, marked) for name, marked in due.items()},
-        record=Patch(kind="KafkaBroker", name=objects.name(broker), uid=objects.uid(broker), body=body),
+        paths={
+            keystore_key(listener): keystore_path(_DIR, listener, marked) for listener, marked in due.items()
+        },
+        remove=tuple(map(keystore_key, touched)),
+        begin=noted(**{names.ANN_LOADING: " ".join(touched)}),
+        record=noted(**{names.ANN_OWN_CERTIFICATES: note, names.ANN_LOADING: None}),
         reason="ListenerCertificateReloaded",
-        message=f"{objects.name(broker)} presents the new certificate of listener {', '.join(sorted(due))}, without a restart.",
+        message=f"{name} presents the new certificate of listener {', '.join(sorted(due))}, without a restart."
+        if due
+        else f"{name}: removed the settings that an interrupted load of the certificate of listener {', '.join(left)} may have left in Kafka.",
     )
 
 
