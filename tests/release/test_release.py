@@ -143,7 +143,10 @@ def test_the_programs_of_an_image_start(
         (java,) = (root / "usr/lib/jvm").glob("java-17-openjdk-*/bin/java")
         command = ["chroot", str(root), *emulator[:1], f"/{java.relative_to(root)}", "-Xint", "-version"]
         # It finds its libraries by /proc/self/exe, and there is no /proc here.
-        libraries = {"LD_LIBRARY_PATH": f"/{java.parents[1].relative_to(root)}/lib"}
+        libraries = {
+            "PATH": "/usr/sbin:/usr/bin",
+            "LD_LIBRARY_PATH": f"/{java.parents[1].relative_to(root)}/lib",
+        }
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=libraries)
         assert done.returncode == 0, done.stderr
         assert "OpenJDK" in done.stderr
