@@ -74,7 +74,22 @@ def test_without_a_report_the_pods_log_is_named(text: str) -> None:
 
 
 def test_a_start_has_its_time() -> None:
-    assert entries(hanging(DEAD), later=590.0) == []
+    assert entries(hanging(), later=590.0) == []
+    assert entries(hanging(DEAD), later=110.0) == []
+
+
+def test_a_disk_that_did_not_answer_is_named_after_two_minutes() -> None:
+    (entry,) = entries(hanging(DEAD), later=121.0)
+    assert "more than 120 seconds ago" in entry["message"]
+
+
+def test_a_shorter_deadline_of_the_spec_counts_for_a_dead_disk_too() -> None:
+    world = hanging(DEAD)
+    cluster = world.cluster
+    cluster["spec"]["rolling"] = {"backWithinSeconds": 60}
+    world.put(cluster)
+    (entry,) = entries(world, later=61.0)
+    assert "more than 60 seconds ago" in entry["message"]
 
 
 def test_time_spent_loading_logs_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

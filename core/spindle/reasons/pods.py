@@ -51,7 +51,7 @@ SECTIONS = (
             ),
             Reason(
                 "StartDeadlineExceeded",
-                "Kafka runs in a broker's pod, but has not joined the cluster within `spec.rolling.backWithinSeconds`; time in which it loads its logs does not count. Most often a disk does not answer",
+                "Kafka runs in a broker's pod, but has not joined the cluster within `spec.rolling.backWithinSeconds`, or within two minutes if a disk did not answer before the start; time in which it loads its logs does not count. Most often a disk does not answer",
                 "correct the cause: replace the disk that the entry names, or see the pod's log; then delete the pod",
                 "page",
             ),

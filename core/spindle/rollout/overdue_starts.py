@@ -19,10 +19,12 @@ from spindle.rollout.starts import loaded_at, unfinished
 
 _ACTION: Final = "StartBroker"
 _REASON: Final = "StartDeadlineExceeded"
+_WITH_DEAD_DISK: Final = 120
+"""Seconds after which a start is overdue if preflight found that a disk of the broker does not answer: Kafka then most likely waits for it."""
 
 
 def report_overdue_starts(state: ClusterState, builder: PlanBuilder) -> None:
-    """Add a wait for each broker that runs but has not joined within ``spec.rolling.backWithinSeconds``.
+    """Add a wait for each broker that runs but has not joined within ``spec.rolling.backWithinSeconds``; two minutes if a disk did not answer.
 
     Time in which it loads its logs does not count. A node in ``status.takingDown`` is reported as `ProgressDeadlineExceeded`.
     """
@@ -35,8 +37,14 @@ def report_overdue_starts(state: ClusterState, builder: PlanBuilder) -> None:
         if started is None or not unfinished(broker, pod) or not apart(state, node_id):
             continue
         started -= state.snap.agents.get(state.node_of(node_id) or "", NO_AGENT).offset
-        if state.now - max(started, loaded_at(state, node_id)) > state.spec.rolling.back_within_seconds:
-            builder.wait(_overdue(state, broker, pod))
+        dead = _dead_disk(broker, pod)
+        within = (
+            min(state.spec.rolling.back_within_seconds, _WITH_DEAD_DISK)
+            if dead
+            else state.spec.rolling.back_within_seconds
+        )
+        if state.now - max(started, loaded_at(state, node_id)) > within:
+            builder.wait(_overdue(broker, within, dead))
 
 
 def apart(state: ClusterState, node_id: int) -> bool:
@@ -47,21 +55,28 @@ def apart(state: ClusterState, node_id: int) -> bool:
     return known is None or known.fenced is True
 
 
-def _overdue(state: ClusterState, broker: SnapshotObject, pod: SnapshotObject) -> Waiting:
-    name, node = objects.name(broker), broker["spec"].get("node") or "its node"
-    within = counted(state.spec.rolling.back_within_seconds, "second")
-    happened = f"Kafka was started in {name} more than {within} ago and has not joined the cluster."
+def _dead_disk(broker: SnapshotObject, pod: SnapshotObject) -> tuple[str, str] | None:
+    """The first disk in use that did not answer preflight before this start, and what preflight reported of it."""
     found = handed_over(pod)
     used = [str(d["name"]) for d in disks_of(broker) if d.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE]
-    dead = [disk for disk in used if (found.get(disk) or {}).get("state") == disk_facts.DEAD]
-    if dead:
-        problem = str(found[dead[0]].get("problem") or f"{dead[0]} does not answer.")
+    for disk in used:
+        entry = found.get(disk) or {}
+        if entry.get("state") == disk_facts.DEAD:
+            return disk, str(entry.get("problem") or f"{disk} does not answer.")
+    return None
+
+
+def _overdue(broker: SnapshotObject, within: int, dead: tuple[str, str] | None) -> Waiting:
+    name, node = objects.name(broker), broker["spec"].get("node") or "its node"
+    happened = f"Kafka was started in {name} more than {counted(within, 'second')} ago and has not joined the cluster."
+    if dead is not None:
+        disk, problem = dead
         return Waiting(
             _ACTION,
-            f"KafkaBroker/{name}/{dead[0]}",
+            f"KafkaBroker/{name}/{disk}",
             _REASON,
             f"{happened} Preflight reported: {problem} If the disk returns no error either, Kafka waits for it.",
-            f"Replace {dead[0]} on {node}, then delete the pod. If the pod does not terminate, restart the node.",
+            f"Replace {disk} on {node}, then delete the pod. If the pod does not terminate, restart the node.",
         )
     return Waiting(
         _ACTION,
