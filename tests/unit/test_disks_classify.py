@@ -317,6 +317,37 @@ def test_a_new_directory_id_begins_a_new_life() -> None:
     assert disk.during(2, replace(GOOD, directory_id="e")).said == ("Healthy", "")
 
 
+WAITS = replace(EIO, mode=disk_facts.ABSENT, kafka_error=None)
+NEW = replace(WAITS, fs_uuid=G, probe=Probe.ok(), content=disk_facts.BLANK)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(WAITS, id="the-dead-disk-answers-with-errors"),
+        pytest.param(replace(WAITS, mounted=None, fs_uuid=None), id="the-dead-disk-cannot-be-read"),
+        pytest.param(replace(WAITS, mounted=False, fs_uuid=None), id="the-dead-disk-is-pulled"),
+    ],
+)
+def test_another_disk_in_a_slot_that_waits_for_one_is_judged_by_itself(before: Signals) -> None:
+    disk = Disk().during(4, EIO).during(40, before)
+    assert disk.said[0] != "Healthy"
+    assert disk.during(2, NEW).said == ("Healthy", "")
+    assert disk.during(4, replace(NEW, probe=EIO.probe)).said == ("Failed", "ProbeError")
+    assert disk.during(20, NEW).said == ("Failed", "ProbeError")
+
+
+def test_the_recorded_disk_that_returns_must_stay_healthy_first() -> None:
+    disk = Disk().during(4, EIO).during(20, WAITS).during(2, NEW).during(4, WAITS)
+    assert disk.said == ("Failed", "ProbeError")
+    assert disk.during(20, replace(WAITS, probe=Probe.ok())).said == ("Failed", "ProbeError")
+
+
+def test_a_restart_in_a_slot_that_waits_goes_on_from_what_was_reported() -> None:
+    disk = Disk(resume(NEW.life, Judged(DiskVerdict.FAILED, "IOHung", "x", 900.0)))
+    assert disk.during(20, NEW).said[0] == "Failed"
+
+
 @pytest.mark.parametrize(
     ("earlier", "after_well"),
     [

@@ -96,6 +96,7 @@ class DiskTracker:
 
     Attributes:
         generation: `Signals.life` of the disk that this state is about.
+        filesystem: UUID of the file system that this state is about, if the slot waits for a replacement; empty while none is known.
         round_at: time of the latest round.
         awake_since: start of the current sequence of rounds without a gap, in none of which the observer was starved.
         strikes: times of the latest bad rounds.
@@ -104,6 +105,7 @@ class DiskTracker:
     """
 
     generation: str = ""
+    filesystem: str = ""
     round_at: float | None = None
     awake_since: float = 0.0
     strikes: tuple[float, ...] = ()
@@ -148,8 +150,7 @@ def resume(life: str, earlier: Judged) -> DiskTracker:
 
 def step(watch: DiskTracker, signals: Signals, now: float, settings: ProbeSettings) -> WatchStep:
     """One round: updates the tracker with the current signals."""
-    if watch.generation != signals.life:
-        watch = DiskTracker(generation=signals.life)
+    watch = _about(watch, signals)
     still = watch.round_at is None or now - watch.round_at > settings.gap
     awake_since = now if still or signals.starved else watch.awake_since
     watch = replace(watch, round_at=now, awake_since=awake_since)
@@ -176,6 +177,22 @@ def step(watch: DiskTracker, signals: Signals, now: float, settings: ProbeSettin
     if judged is not watch.judged:
         watch = replace(watch, judged=judged)
     return WatchStep(watch, again=unsure and watch.failed.run == 1)
+
+
+def _about(watch: DiskTracker, signals: Signals) -> DiskTracker:
+    """The tracker of the disk that is there now: a new one for another disk, because the findings so far are not about it.
+
+    The disk that was recorded here gets no new tracker when it returns: it must have been healthy for long enough.
+    """
+    if watch.generation != signals.life:
+        watch = DiskTracker(generation=signals.life)
+    if signals.mode != disk_facts.ABSENT:
+        return watch
+    before, now = watch.filesystem, signals.fs_uuid
+    if before and now and now not in (before, signals.recorded_fs_uuid):
+        return DiskTracker(generation=signals.life, filesystem=now)
+    filesystem = before or now or signals.recorded_fs_uuid or ""
+    return watch if filesystem == before else replace(watch, filesystem=filesystem)
 
 
 # --- triggers ---------------------------------------------------------------------------------------------------------
