@@ -45,7 +45,8 @@ class FileSystem:
         state: ``hung`` blocks every read and write, ``dead`` fails them, ``readonly`` fails writes, ``slow`` delays them.
         identity: Spindle's file at its root, None if there is none.
         meta: ``cluster.id``, ``node.id`` and ``directory.id`` of Kafka's meta.properties; None if there is none.
-        logs: partition directories by (partition, suffix): suffix ``""`` for the replica, ``future``, ``delete`` or ``stray``.
+        logs: partition directories by (partition, suffix): suffix ``""`` for the replica, ``future``, ``delete``, ``stray``, or ``renamed`` by
+            Spindle.
         clean: broker epoch in ``.kafka_cleanshutdown``; None if there is no such file.
         other_bytes: bytes of files that are not Kafka's.
         used_at: time of Kafka's last checkpoint on it, by the node's clock.

@@ -122,7 +122,7 @@ class VPath:
         assert fs is not None
         _may_write(fs)
         key = _partition(below.removeprefix("log/"))
-        fs.logs[key, f"stray {other.name[-12:]}"] = fs.logs.pop((key, ""))
+        fs.logs[key, f"renamed {other.name[-12:]}"] = fs.logs.pop((key, ""))
 
     @contextlib.contextmanager
     def open(self, mode: str = "r") -> Iterator["_Appended"]:

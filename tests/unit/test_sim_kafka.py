@@ -336,3 +336,18 @@ def test_the_ledger_remembers_what_only_a_sick_disk_has() -> None:
     assert not ledger.lost()
     sick.state = "well"
     assert [loss.records for loss in ledger.lost()] == [1]
+
+
+@pytest.mark.parametrize("suffix", ["stray 3", "delete 3", "renamed 8f03c1-stray", ""])
+def test_the_ledger_counts_no_replica_that_left_once_the_loss_of_the_last_one_is_accepted(
+    suffix: str,
+) -> None:
+    ledger, dead, other = AcknowledgedRecords(), disk(0, "0"), disk(1, "1")
+    dead.logs[KEY, ""] = other.logs[KEY, suffix] = Log("id", [(1, 7)])
+    dead.state = "dead"
+    for fs in (dead, other):
+        ledger.knows(fs)
+    ledger.acknowledge(("id", 0), [7])
+    ledger.accept(0, str((dead.meta or {})["directory.id"]), [KEY])
+    ledger.serves(KEY, ("id", 0), Log("id"), "led by broker 1 now")
+    assert bool(ledger.lost()) == (suffix in ("renamed 8f03c1-stray", ""))

@@ -7,6 +7,7 @@ from tests.sim.disks import FileSystem, Key, Log
 
 Ident = tuple[str, int]  # topic id and partition
 _SICK = ("dead", "hung")
+_LEFT = ("delete", "stray")  # suffixes of directories whose replica is no longer one
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class AcknowledgedRecords:
         return None
 
     def _was_accepted(self, key: Key) -> bool:
-        """Whether a user accepted the loss of this partition on any disk: what an earlier move left for deletion elsewhere no longer counts."""
+        """Whether a user accepted the loss of this partition on any disk: what replicas that left before have left elsewhere no longer counts."""
         return any(key in keys for _, _, keys in self.accepted)
 
     def _given_up(self, fs: FileSystem, key: Key) -> bool:
@@ -137,10 +138,13 @@ class AcknowledgedRecords:
 
 
 def _records(fs: FileSystem, key: Key, ident: Ident, *, deleted: bool = True) -> set[int]:
-    """A disk's records of a partition, in directories of any name; with ``deleted=False``, without those that Kafka is about to delete."""
+    """A disk's records of a partition, in directories of any name; with ``deleted=False``, without those of replicas that left.
+
+    Kafka is about to delete such a directory, or has set it aside as ``-stray``, because the broker was down when its replica left.
+    """
     return {
         record
         for (held, suffix), log in fs.logs.items()
-        if held == key and log.topic_id == ident[0] and (deleted or not suffix.startswith("delete"))
+        if held == key and log.topic_id == ident[0] and (deleted or not suffix.startswith(_LEFT))
         for _, record in log.entries
     }
