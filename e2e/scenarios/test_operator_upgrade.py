@@ -1,4 +1,4 @@
-"""Spindle is upgraded from the previous version while a cluster serves: no pod of Kafka restarts."""
+"""Spindle is upgraded from the previous version while a cluster serves, and goes back to it."""
 
 import os
 import subprocess
@@ -6,7 +6,6 @@ import tarfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,6 +34,13 @@ def helm(target: Target, chart: Path, *settings: str) -> None:
     subprocess.run([str(ensure_helm()), *command, *settings], cwd=ROOT, env=environment, check=True)
 
 
+def install_before(target: Target, folder: Path) -> None:
+    """Install the previous version from its checkout, or go back to it."""
+    repository, _, tag = SPINDLE_BEFORE_IMAGE.rpartition(":")
+    image = (f"--set=image.repository={repository}", f"--set=image.tag={tag}")
+    helm(target, folder / "charts/spindle", "--reset-values", *BEFORE, *image)
+
+
 @pytest.fixture(scope="module")
 def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The previous version, installed; its checkout."""
@@ -49,19 +55,17 @@ def before(installed: Target, stands: Stand, tmp_path_factory: pytest.TempPathFa
         archive.extractall(folder, filter="data")
     stands.close()  # the cluster must be created with the previous version
     installed.give(ensure_spindle_image(folder, SPINDLE_BEFORE_IMAGE))
-    repository, _, tag = SPINDLE_BEFORE_IMAGE.rpartition(":")
-    before_image = (f"--set=image.repository={repository}", f"--set=image.tag={tag}")
-    helm(installed, folder / "charts/spindle", "--reset-values", *BEFORE, *before_image)
+    install_before(installed, folder)
     yield folder
     helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
 
 
-def processes(lab: Lab) -> dict[str, Any]:
-    """UID and number of container restarts of each pod of Kafka."""
+def processes(lab: Lab) -> dict[tuple[str, str], tuple[str, list[int]]]:
+    """Role and name of each pod of Kafka → its UID, and how often its containers restarted."""
     return {
-        pod["metadata"]["name"]: (
+        (pod["metadata"]["labels"]["spindle.dev/role"], pod["metadata"]["name"]): (
             pod["metadata"]["uid"],
-            [(each["name"], each["restartCount"]) for each in pod["status"]["containerStatuses"]],
+            [each["restartCount"] for each in pod["status"]["containerStatuses"]],
         )
         for pod in lab.list("pods", "spindle.dev/role")
     }
@@ -90,8 +94,17 @@ def certified_nodes(lab: Lab) -> dict[str, str]:
     }
 
 
+def until_it_has_nothing_to_do(lab: Lab) -> None:
+    """Wait until the operators that run now have reconciled the cluster and found nothing to do."""
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
+    lab.until("the operator reconciles", lambda: lab.condition("Reconciling").get("reason") == "Paused")
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
+    lab.until_ready(300)
+    lab.until("status.waiting is empty", lambda: not lab.waits(), 180)
+
+
 @pytest.mark.usefixtures("before")
-def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
+def test_an_upgrade_loses_nothing_and_restarts_only_what_the_changelog_names(
     running: Lab, installed: Target, spindle_image: str
 ) -> None:
     lab = running
@@ -103,20 +116,38 @@ def test_nothing_of_kafka_restarts_when_the_operator_is_upgraded(
     with load(lab, spindle_image, Topic("kept", partitions=6)) as writing:
         helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
         lab.until("only the new version runs", lambda: images(installed) == {spindle_image}, 180)
-        # It reconciles and finds nothing to do.
-        lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": True}})
-        lab.until(
-            "the new version reconciles", lambda: lab.condition("Reconciling").get("reason") == "Paused"
-        )
-        lab.patch("kafkacluster", CLUSTER, {"spec": {"paused": False}})
-        lab.until_ready(300)
-        lab.until("status.waiting is empty", lambda: not lab.waits(), 180)
+        until_it_has_nothing_to_do(lab)
         parts = {node: names.agent_part(lab.namespace, CLUSTER, node).rpartition(".")[2] for node in nodes}
         lab.until("each agent has its certificate in its part", lambda: certified_nodes(lab) == parts, 120)
         agents = Lab(lab.kubectl_command, lab.kubeconfig, AGENTS)
         former = names.agent_certificates(lab.namespace, CLUSTER)
         lab.until("the former ConfigMap is gone", lambda: agents.get("configmap", former) is None, 120)
         report = writing.finish()
-    assert processes(lab) == found
+    for (role, name), (uid, restarts) in processes(lab).items():
+        assert restarts == [0]
+        assert (uid != found[role, name][0]) == (role in versions.SPINDLE_BEFORE_RESTARTS), name
     assert not report.lost
+    print(report.summary())
+
+
+def test_going_back_keeps_the_cluster_and_its_data(
+    before: Path, running: Lab, installed: Target, spindle_image: str
+) -> None:
+    lab = running
+    helm(installed, ROOT / "charts/spindle", "--reset-values", *VALUES)
+    lab.until("only the new version runs", lambda: images(installed) == {spindle_image}, 180)
+    until_it_has_nothing_to_do(lab)
+    identity = lab.the("configmap", f"{CLUSTER}-identity")["data"]
+    authority = lab.the("secret", f"{CLUSTER}-ca")["data"]
+    with load(lab, spindle_image, Topic("back", partitions=6)) as writing:
+        install_before(installed, before)
+        lab.until("only the previous version runs", lambda: images(installed) == {SPINDLE_BEFORE_IMAGE}, 180)
+        until_it_has_nothing_to_do(lab)
+        # It heals what it is for.
+        lab.kubectl("delete", "pod", f"{CLUSTER}-broker-1", timeout=400)
+        lab.until_ready(300)
+        report = writing.finish()
+    assert not report.lost
+    assert lab.the("configmap", f"{CLUSTER}-identity")["data"]["clusterId"] == identity["clusterId"]
+    assert lab.the("secret", f"{CLUSTER}-ca")["data"] == authority
     print(report.summary())
