@@ -9,6 +9,7 @@ from spindle.api import names
 from spindle.manifests.backup import reserve
 from spindle.model.waiting import counted
 from spindle.takeover import manifests, strimzi
+from spindle.takeover.converted import Converted, converted
 from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
 from spindle_cli import objects
 from spindle_cli.copied import in_namespace
@@ -20,6 +21,7 @@ _VERSIONS: Final = ("v1", "v1beta2")
 KAFKA: Final = Kind("Kafka", "kafkas", strimzi.GROUP, _VERSIONS)
 POOL: Final = Kind("KafkaNodePool", "kafkanodepools", strimzi.GROUP, _VERSIONS)
 THEIR_USER: Final = Kind("KafkaUser", "kafkausers", strimzi.GROUP, _VERSIONS)
+THEIR_TOPIC: Final = Kind("KafkaTopic", "kafkatopics", strimzi.GROUP, _VERSIONS)
 POD_SET: Final = Kind("StrimziPodSet", "strimzipodsets", strimzi.CORE_GROUP, _VERSIONS)
 
 _POLL_S: Final = 1.0
@@ -48,6 +50,15 @@ def read(found: Objects, name: str) -> strimzi.StrimziCluster:
         users=len(found.every(THEIR_USER, mine)) if found.serves(THEIR_USER) else 0,
         taken=frozenset(by_name(objects.CLUSTER)),
     )
+
+
+def convert(found: Objects, name: str) -> list[Converted]:
+    """KafkaTopics and KafkaUsers of the cluster as those of Spindle."""
+    mine = f"{strimzi.LABEL_CLUSTER}={name}"
+    topics, users = (
+        found.every(kind, mine) if found.serves(kind) else [] for kind in (THEIR_TOPIC, THEIR_USER)
+    )
+    return converted(name, topics, users)
 
 
 def image_of(kube: Kube) -> str:
@@ -107,7 +118,8 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
         found.apply(claim)
     found.apply(plan.manifest)
     say(
-        f"KafkaCluster {name} was applied; follow it with: {in_namespace(f'spindle wait {name}', plan.namespace)}"
+        f"KafkaCluster {name} was applied; follow it with: {in_namespace(f'spindle wait {name}', plan.namespace)}\n"
+        f"For its topics and users: {in_namespace(f'spindle takeover convert {name}', plan.namespace)} | kubectl apply -f -"
     )
 
 

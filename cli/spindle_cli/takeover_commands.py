@@ -7,6 +7,7 @@ import typer
 import yaml
 
 from spindle.takeover import strimzi
+from spindle.takeover.converted import Converted
 from spindle.takeover.plan import TakeoverPlan, steps
 from spindle_cli import takeover as work
 from spindle_cli.consent import consent
@@ -55,6 +56,26 @@ def undo(cluster: Cluster, namespace: Namespace = None, image: Image = None) -> 
     with sentences():
         kube = Kube.connect(namespace)
         work.undo(Objects(kube), cluster, image or work.image_of(kube), say)
+
+
+@app.command()
+def convert(cluster: Cluster, namespace: Namespace = None) -> None:
+    """Print KafkaTopics and KafkaUsers of Spindle in place of Strimzi's, as YAML for kubectl apply. Changes nothing."""
+    with sentences():
+        kube = Kube.connect(namespace)
+        say(manifests_text(work.convert(Objects(kube), cluster)).rstrip())
+
+
+def manifests_text(found: Sequence[Converted]) -> str:
+    """YAML documents, each after comments on what is different; what has no object is a comment alone."""
+    parts = []
+    for each in found:
+        notes = "".join(f"# {each.was}: {' '.join(note.split())}.\n" for note in each.notes)
+        manifest = (
+            "" if each.manifest is None else f"---\n{yaml.safe_dump(dict(each.manifest), sort_keys=False)}"
+        )
+        parts.append(notes + manifest)
+    return "".join(parts) or "# The cluster has no KafkaTopics and no KafkaUsers of Strimzi.\n"
 
 
 def _page(made: TakeoverPlan) -> str:

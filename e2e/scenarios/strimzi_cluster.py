@@ -55,6 +55,8 @@ def definitions() -> list[dict[str, Any]]:
     for group, kind, plural in (
         (GROUP, "Kafka", "kafkas"),
         (GROUP, "KafkaNodePool", "kafkanodepools"),
+        (GROUP, "KafkaTopic", "kafkatopics"),
+        (GROUP, "KafkaUser", "kafkausers"),
         (SETS, "StrimziPodSet", "strimzipodsets"),
     ):
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -109,10 +111,11 @@ class StrimziCluster:
         """Create resources and claims, then the pods."""
         lab = self.lab
         lab.apply(*definitions())
-        names = ("kafkas", "kafkanodepools")
+        names = ("kafkas", "kafkanodepools", "kafkatopics", "kafkausers")
         for plural in (*(f"{each}.{GROUP}" for each in names), f"strimzipodsets.{SETS}"):
             lab.kubectl("wait", "--for=condition=Established", f"crd/{plural}", "--timeout=30s")
         lab.apply(self._kafka(), *(self._pool(pool) for pool in ("broker", "controller")), self._service())
+        lab.apply(*self._topic_and_user())
         lab.apply_status("kafka", CLUSTER, self._status())
         for pool, ids in (("broker", BROKERS), ("controller", CONTROLLERS)):
             lab.apply_status("kafkanodepool", pool, {"nodeIds": list(ids)})
@@ -156,6 +159,20 @@ class StrimziCluster:
             {"type": "ReconciliationPaused", "status": "True"},  # the answer of its operator
         ]
         return {"clusterId": CLUSTER_ID, "kafkaVersion": "4.3.1", "conditions": conditions}
+
+    def _topic_and_user(self) -> list[dict[str, Any]]:
+        topic = {"partitions": 6, "replicas": 3, "config": {"retention.ms": 604800000}}
+        acl = {"resource": {"type": "topic", "name": "orders"}, "operations": ["Read", "Describe"]}
+        user = {"authentication": {"type": "tls"}, "authorization": {"type": "simple", "acls": [acl]}}
+        return [
+            {
+                "apiVersion": f"{GROUP}/v1",
+                "kind": kind,
+                "metadata": {"name": name, "labels": {"strimzi.io/cluster": CLUSTER}},
+                "spec": spec,
+            }
+            for kind, name, spec in (("KafkaTopic", "orders", topic), ("KafkaUser", "reader", user))
+        ]
 
     def _kafka(self) -> dict[str, Any]:
         listeners = [

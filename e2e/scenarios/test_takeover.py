@@ -1,6 +1,7 @@
 """Spindle takes over a cluster that Strimzi created, with its disks; an unexpected finding stops that, and it is rolled back."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 import yaml
@@ -38,6 +39,11 @@ def theirs(lab: Lab, spindle_image: str) -> Iterator[StrimziCluster]:
     finally:
         for definition in definitions():
             lab.kubectl("delete", "crd", definition["metadata"]["name"], "--wait=false")
+
+
+def is_ready(found: Mapping[str, Any]) -> bool:
+    """Whether its condition Ready is True."""
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in found["status"]["conditions"])
 
 
 def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
@@ -81,6 +87,16 @@ def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
     assert "DiskCleared" not in {event["reason"] for event in lab.list("events")}, "nothing is formatted"
     assert read(lab, spindle_image, "orders", 6, RECORDS) == RECORDS
     lab.spindle("verify", *here, "-c", CLUSTER, "--messages", "2000")
+
+    objects = lab.spindle("takeover", "convert", CLUSTER, *here)
+    print(objects)
+    lab.kubectl("apply", "-f", "-", stdin=objects)
+    lab.until("the topic is ready", lambda: is_ready(lab.the("kafkatopics.spindle.dev", "orders")), 120)
+    lab.until("the user is ready", lambda: is_ready(lab.the("kafkausers.spindle.dev", "reader")), 120)
+    assert lab.the("kafkatopics.spindle.dev", "orders")["status"]["partitions"] == 6
+    assert lab.get("secret", f"{CLUSTER}.user.reader") is not None
+    assert read(lab, spindle_image, "orders", 6, RECORDS) == RECORDS
+
     lab.kubectl("delete", "kafka", CLUSTER)
     with pytest.raises(LabError, match="KafkaCluster"):
         lab.spindle("takeover", "undo", CLUSTER, *here)

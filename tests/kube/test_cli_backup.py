@@ -17,7 +17,7 @@ from spindle.manifests.claims import ClaimedDisk, ClaimingCluster, claim
 from spindle.model.cluster_identity import ConfiguredVoter, NodeIdentity, identity_map
 from spindle.takeover import manifests, strimzi, volumes
 from spindle.takeover.plan import record_name
-from spindle_cli import backup, objects, takeover
+from spindle_cli import backup, objects, takeover, takeover_commands
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.objects import Objects
 from tests.kube.samples import cluster as sample_cluster
@@ -301,3 +301,40 @@ def test_a_cluster_is_taken_over_refused_given_back_and_taken_again(
     for work in (takeover.take, takeover.undo):
         with pytest.raises(KubeError, match="KafkaCluster demo exists"):
             work(theirs, "demo", "spindle", said.append)
+
+
+def test_topics_and_users_of_strimzi_become_objects_that_the_api_server_takes(
+    theirs: Objects, api_server: ApiServer, api_client: client.ApiClient, namespace: str
+) -> None:
+    custom: Any = client.CustomObjectsApi(api_client)
+    acls = [
+        {"resource": {"type": "topic", "name": "orders", "patternType": "prefix"}, "operations": ["Read"]}
+    ]
+    for plural, kind, name, spec in (
+        (
+            "kafkatopics",
+            "KafkaTopic",
+            "orders",
+            {"partitions": 3, "replicas": 1, "config": {"retention.ms": 1}},
+        ),
+        (
+            "kafkausers",
+            "KafkaUser",
+            "reader",
+            {"authentication": {"type": "tls"}, "authorization": {"acls": acls}},
+        ),
+        ("kafkausers", "KafkaUser", "old", {"authentication": {"type": "scram-sha-512"}}),
+    ):
+        meta = {"name": name, "labels": {strimzi.LABEL_CLUSTER: "demo"}}
+        body = {"apiVersion": f"{strimzi.GROUP}/v1", "kind": kind, "metadata": meta, "spec": spec}
+        custom.create_namespaced_custom_object(strimzi.GROUP, "v1", namespace, plural, body)
+    text = takeover_commands.manifests_text(takeover.convert(theirs, "demo"))
+    made = [each for each in yaml.safe_load_all(text) if each]
+    assert [(each["kind"], each["metadata"]["name"]) for each in made] == [
+        ("KafkaTopic", "orders"),
+        ("KafkaUser", "reader"),
+    ]
+    assert "# KafkaUser old: its password and its ACLs stay in Kafka" in text
+    api_server.kubectl("apply", "-n", namespace, "-f", "-", stdin=text)
+    spec = theirs.get(objects.TOPIC, "orders")["spec"]
+    assert (spec["adopt"], spec["config"]) == (True, {"retention.ms": "1"})

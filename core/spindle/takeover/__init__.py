@@ -1,11 +1,12 @@
 """Takes over a cluster from another operator, with its disks and data.
 
 `strimzi` computes a `plan` from the objects in Kubernetes, `spec` translates the Kafka resource, `volumes` decides what may be done with a
-disk, and `manifests` builds the objects of the migration. Nothing here formats or deletes data. Until Spindle has started Kafka on a disk,
+disk, `manifests` builds the objects of the migration,
+and `converted` turns KafkaTopics and KafkaUsers into those of Spindle. Nothing here formats or deletes data. Until Spindle has started Kafka on a disk,
 the migration can be undone.
 """
 
 from typing import Final
 
 # Modules that the programs may import (tests/unit/test_fronts.py).
-FRONT: Final = ("manifests", "plan", "strimzi", "volumes")
+FRONT: Final = ("converted", "manifests", "plan", "strimzi", "volumes")

@@ -91,8 +91,7 @@ def plan(strimzi: StrimziCluster) -> TakeoverPlan:
     if strimzi.users:
         differences.append(
             f"{counted(strimzi.users, 'KafkaUser')} of Strimzi: passwords (SCRAM) and ACLs stay in Kafka. A user with a certificate needs a KafkaUser of "
-            "Spindle (apiVersion spindle.dev/v1alpha1), because Spindle has its own CA, and new ACLs, because its principal changes from "
-            "User:CN=<name> to User:<name>"
+            "Spindle, because Spindle has its own CA, and its principal changes from User:CN=<name> to User:<name>: spindle takeover convert writes it"
         )
     return TakeoverPlan(
         name=strimzi.name,
