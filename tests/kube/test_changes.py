@@ -12,6 +12,7 @@ pytestmark = pytest.mark.kube
 
 POOL = "spec.brokerPools[0]"
 SAMPLES = {"KafkaCluster": cluster, "KafkaBroker": broker, "KafkaRebalance": rebalance}
+ALL = {"all": True, "storageClass": "local-disks"}
 SECOND_POOL = {"name": "more", "replicas": 3, "disks": {"count": 1, "size": "10Gi"}}
 
 
@@ -20,6 +21,8 @@ def case(kind: str, name: str, before: dict[str, Any], after: dict[str, Any], *e
 
 
 REFUSED = [
+    case("KafkaCluster", "class-of-all-disks", {f"{POOL}.disks": ALL}, {f"{POOL}.disks.storageClass": "fast"}, f"{POOL}.disks.storageClass", "add a new pool"),
+    case("KafkaCluster", "all-disks-of-another-class", {}, {f"{POOL}.disks": ALL | {"storageClass": "other"}}, f"{POOL}.disks.storageClass", "restore the previous one"),
     case("KafkaCluster", "disk-shrinks", {}, {f"{POOL}.disks.size": "50Gi"}, f"{POOL}.disks.size", "cannot shrink from 100Gi to 50Gi: keep the size or increase it; for smaller disks, add a new pool"),
     case("KafkaCluster", "disk-shrinks-by-unit", {}, {f"{POOL}.disks.size": "100G"}, f"{POOL}.disks.size", "cannot shrink from 100Gi to 100G"),
     case("KafkaCluster", "controller-disk-shrinks", {}, {"spec.controllers.storage.size": "512Mi"}, "spec.controllers.storage.size", "cannot shrink from 1Gi to 512Mi"),
@@ -45,6 +48,10 @@ REFUSED = [
 ]  # fmt: skip
 
 ACCEPTED = [
+    case("KafkaCluster", "all-disks", {}, {f"{POOL}.disks": ALL}),
+    case("KafkaCluster", "a-number-of-disks", {f"{POOL}.disks": ALL}, {f"{POOL}.disks": {"count": 2, "size": "1Gi", "storageClass": "local-disks"}}),
+    case("KafkaCluster", "lower-limit", {f"{POOL}.disks": ALL | {"maxCount": 4}}, {f"{POOL}.disks.maxCount": 2}),
+    case("KafkaCluster", "no-limit", {f"{POOL}.disks": ALL | {"maxCount": 4}}, {f"{POOL}.disks.maxCount": GONE}),
     case("KafkaCluster", "disk-grows", {}, {f"{POOL}.disks.size": "0.2Ti"}),
     case("KafkaCluster", "disk-the-same-in-other-words", {}, {f"{POOL}.disks.size": "102400Mi"}),
     case("KafkaCluster", "controller-disk-grows", {}, {"spec.controllers.storage.size": "2Gi"}),

@@ -126,7 +126,7 @@ def test_the_smallest_sample_needs_no_class_and_less_than_a_gigabyte() -> None:
     pool = spec.broker_pools[0]
     assert spec.controllers.storage.storage_class is None
     assert pool.disks.storage_class is None
-    mib = [int(size.removesuffix("Mi")) for size in (spec.controllers.storage.size, pool.disks.size)]
+    mib = [int(size.removesuffix("Mi")) for size in (spec.controllers.storage.size, pool.disks.least_size)]
     assert sum(mib) * 2**20 <= 10**9
     heaps = [int(heap.removesuffix("m")) for heap in (spec.controllers.jvm.heap, pool.jvm.heap)]
     assert sum(heaps) * 2**20 <= 10**9

@@ -119,6 +119,7 @@ class World(Nodes):
                         "annotations": {"storageclass.kubernetes.io/is-default-class": str(default).lower()},
                     },
                     "provisioner": provisioner,
+                    "volumeBindingMode": "WaitForFirstConsumer",
                 }
             )
         for index, zone in enumerate(zones, 1):

@@ -976,7 +976,11 @@ def more_disks(hand: Hand) -> End:
     """Each broker gets one more disk."""
 
     def change(spec: Json) -> None:
-        spec["brokerPools"][0]["disks"]["count"] += 1
+        disks = spec["brokerPools"][0]["disks"]
+        if disks.get("all"):
+            disks.pop("maxCount", None)
+        else:
+            disks["count"] += 1
 
     hand.world.more_slots(1)
     _edit(hand, "one disk more for each broker", change)
@@ -988,7 +992,11 @@ def fewer_disks(hand: Hand) -> End:
 
     def change(spec: Json) -> None:
         disks = spec["brokerPools"][0]["disks"]
-        disks["count"] = max(1, disks["count"] - 1)
+        if disks.get("all"):
+            most = max((len(b["spec"]["disks"]) for b in hand.world.api.all("KafkaBroker")), default=2)
+            disks["maxCount"] = max(1, most - 1)
+        else:
+            disks["count"] = max(1, disks["count"] - 1)
 
     _edit(hand, "one disk less for each broker", change)
     return None

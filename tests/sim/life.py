@@ -213,16 +213,17 @@ class World:
             zone = named[0] if named else min(sorted(set(zones)), key=zones.count)
             name = f"node{len(zones) + 1}"
             variety = self.variety
-            asked = max((pool["disks"]["count"] for pool in self.asked["brokerPools"]), default=0)
+            asked = max((pool["disks"].get("count", 0) for pool in self.asked["brokerPools"]), default=0)
             slots = max(asked, variety.disks + variety.spare_disks + 1)
             node = self.kubelets.add_node(name, zone, slots, variety.capacity)
             self.agents[name] = agents.Agent(self, node)
             self.agents[name].start()
 
     def more_slots(self, count: int) -> None:
-        """Add disks to each machine."""
+        """Add disks to each machine; larger ones if brokers may have disks of different sizes."""
+        larger = 2 if self.variety.all_disks else 1
         for node in self.kubelets.nodes.values():
-            self.kubelets.add_slots(node, count, self.variety.capacity)
+            self.kubelets.add_slots(node, count, self.variety.capacity * larger)
 
     def ask_for(self, broker: int, disk: str, state: str | None) -> None:
         """Write ``spec.maintenance`` for one disk; None removes its entry."""

@@ -345,10 +345,14 @@ class Person:
         if live is not None and self.world.added == 0:
             self.world.added += 1
             self.world.more_slots(1)
-            count = live["spec"]["brokerPools"][0]["disks"]["count"] + 1
 
             def change(spec: Json) -> None:
-                spec["brokerPools"][0]["disks"] = {**spec["brokerPools"][0]["disks"], "count": count}
+                disks = dict(spec["brokerPools"][0]["disks"])
+                if disks.get("all"):
+                    disks.pop("maxCount", None)
+                else:
+                    disks["count"] += 1
+                spec["brokerPools"][0]["disks"] = disks
 
             self._edit(wait, "one disk more for each broker", change)
             return
@@ -584,7 +588,11 @@ class Person:
             pool["replicas"] = max(
                 pool["replicas"], before["replicas"], len(self.world.api.all("KafkaBroker"))
             )
-            pool["disks"] = {**pool["disks"], "count": max(pool["disks"]["count"], before["disks"]["count"])}
+            if pool["disks"].get("all"):
+                pool["disks"] = before["disks"]
+            else:
+                count = max(pool["disks"]["count"], before["disks"]["count"])
+                pool["disks"] = {**pool["disks"], "count": count}
 
         self._edit(wait, "as many brokers and disks as before", change)
 
@@ -881,7 +889,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.unmark, "ConfigOverridden UncleanElectionsEnabled"),
         (_P.relabel, "ZoneChanged NoZoneLabels NodesWithoutZone MixedRacks BrokersWithoutRack"),
         (_P.delete_object, "OrphanedPod InvalidProposal TopicNotManaged UnknownVoter NameConflict"),
-        (_P.config_back, "ImagePullFailed NoStorageClass DowngradeNotSupported StaticQuorum VersionNotSupported"),
+        (_P.config_back, "ImagePullFailed NoStorageClass ClassNotLocal DowngradeNotSupported StaticQuorum VersionNotSupported"),
         (_P.settings_back, "InvalidConfig SpecNotAllowed DynamicConfigRejected"),
         (_P.template_back, "InvalidPodTemplate PodTemplateRefused AddedContainerFailed"),
         (_P.certificate_back, "ListenerCertificateInvalid"),

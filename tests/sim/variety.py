@@ -9,6 +9,7 @@ from tests.sim.api import NAMESPACE
 
 GIGA = 1_000_000_000
 SAMPLE = "demo"
+_ALL_DISKS = 0.1  # share of runs whose brokers use all disks of their nodes
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Variety:
         racks: number of nodes of each zone.
         spares: nodes without a broker.
         disks: per broker; each node has ``spare_disks`` more.
+        all_disks: whether each broker uses all disks of its node instead.
         level: metadata.version; 30 and above supports cordons.
         page: objects in a page of a list.
         standby: whether there is a second operator.
@@ -46,6 +48,7 @@ class Variety:
     racks: tuple[int, ...] = (1, 1, 1)
     disks: int = 2
     spare_disks: int = 1
+    all_disks: bool = False
     capacity: int = 400_000_000
     topics: tuple[Topic, ...] = ()
     elr: bool = True
@@ -104,12 +107,20 @@ def choose(seed: int) -> Variety:
         slow_projection=rng.random() < 0.2,
         copy_rate=rng.choice((5_000_000, 20_000_000, 100_000_000)),
         internal_rf=min(brokers, 3),
+        all_disks=random.Random(seed * 104_729 + 5).random() < _ALL_DISKS,
     )
 
 
 def small(variety: Variety, **changes: Any) -> Variety:
     """The same with something simpler."""
     return replace(variety, **changes)
+
+
+def disks_of_pool(variety: Variety) -> dict[str, Any]:
+    """``disks`` of the pool."""
+    if variety.all_disks:
+        return {"all": True, "storageClass": "local-disks"}
+    return {"count": variety.disks, "size": "100M", "storageClass": "local-disks"}
 
 
 def cluster(variety: Variety, **spec: Any) -> dict[str, Any]:
@@ -125,7 +136,7 @@ def cluster(variety: Variety, **spec: Any) -> dict[str, Any]:
                 {
                     "name": "main",
                     "replicas": variety.brokers,
-                    "disks": {"count": variety.disks, "size": "100M", "storageClass": "local-disks"},
+                    "disks": disks_of_pool(variety),
                 }
             ],
             "racks": {"topologyKey": "topology.kubernetes.io/zone"},

@@ -41,7 +41,7 @@ def test_its_cluster_is_the_quickstarts_but_for_what_its_head_says() -> None:
 def test_its_cluster_fits_the_testbed_that_it_makes() -> None:
     (pool,) = KafkaCluster.model_validate(yaml.safe_load((ROOT / OWN).read_text())).spec.broker_pools
 
-    assert quantity.whole(pool.disks.size) == OPTIONS.disk_size
+    assert quantity.whole(pool.disks.least_size) == OPTIONS.disk_size
     assert pool.disks.count == OPTIONS.disks
     assert pool.disks.storage_class == DISK_CLASS
     assert pool.replicas == OPTIONS.nodes

@@ -26,6 +26,7 @@ class Need:
         disks: of each of them.
         size: of each disk, in bytes.
         storage_class: None for the default one.
+        all: whether each broker uses all volumes of the class on its node; `disks` and `size` are then the least that it needs.
     """
 
     part: str
@@ -33,6 +34,7 @@ class Need:
     disks: int
     size: int
     storage_class: str | None
+    all: bool = False
 
 
 def needs(cluster: KafkaCluster) -> list[Need]:
@@ -42,9 +44,10 @@ def needs(cluster: KafkaCluster) -> list[Need]:
         Need(
             f"pool {pool.name}",
             pool.replicas,
-            pool.disks.count,
-            quantity.whole(pool.disks.size),
+            1 if pool.disks.all else pool.disks.most,
+            quantity.whole(pool.disks.least_size),
             pool.disks.storage_class,
+            pool.disks.all,
         )
         for pool in spec.broker_pools
     ]
@@ -96,6 +99,14 @@ def _class_of(facts: Facts, cluster: KafkaCluster, need: Need) -> Finding:
             f"Create it, or name one of {some(there)}." if there else _create_one(),
         )
     name, local = nodes.name(found), found.get("provisioner") == _LOCAL
+    if need.all and not (local and found.get("volumeBindingMode") == "WaitForFirstConsumer"):
+        return Finding(
+            "StorageClass",
+            Level.PROBLEM,
+            f"{whose} has disks.all, and the volumes of StorageClass {name} do not belong to nodes: it has provisioner {found.get('provisioner')} and "
+            f"volumeBindingMode {found.get('volumeBindingMode')}",
+            f"Write disks.count and disks.size there, or name a class with provisioner {_LOCAL} and volumeBindingMode WaitForFirstConsumer.",
+        )
     if found.get("volumeBindingMode") != "WaitForFirstConsumer":
         return Finding(
             "StorageClass",
@@ -153,9 +164,14 @@ def _volumes(facts: Facts, cluster: KafkaCluster, need: Need, storage_class: str
     by_node = {nodes.name(node): sum(1 for each in free if _reachable(each, node)) for node in usable}
     fit = [name for name, count in by_node.items() if count >= need.disks]
     hosts = (
-        sum(by_node[name] // need.disks for name in fit) if cluster.spec.scheduling.shared_nodes else len(fit)
+        sum(by_node[name] // need.disks for name in fit)
+        if cluster.spec.scheduling.shared_nodes and not need.all
+        else len(fit)
     )
     each = counted(need.disks, "free volume")
+    if hosts >= need.replicas and need.all:
+        using = some([f"{name} {by_node[name]}" for name in sorted(fit)])
+        return Finding("Volumes", Level.OK, f"{whose}: free volumes of {storage_class} on each node: {using}")
     if hosts >= need.replicas:
         return Finding(
             "Volumes", Level.OK, f"{whose}: {counted(len(fit), 'node')} with {each} of {storage_class}"

@@ -27,7 +27,7 @@ from spindle.api.policy import (
     RollingPolicy,
     Scheduling,
 )
-from spindle.api.pools import BrokerPool, Config, Controllers, PoolDisks, Storage
+from spindle.api.pools import MAX_DISKS, BrokerPool, Config, Controllers, PoolDisks, Storage
 from spindle.api.security import Security
 from spindle.api.thresholds import FreeThresholds, LastResortActions, Thresholds
 
@@ -62,6 +62,10 @@ MAX_POOLS = 12  # with more, the CEL rules on quantities exceed the API server's
 MAX_BROKERS = 8999
 # One reconcile pass computes all disks of a cluster, and one operator manages many clusters.
 MAX_CLUSTER_DISKS = 5000
+
+
+# A CEL expression: how many disks a broker of a pool can have.
+_MOST_DISKS = f"p.disks.all ? (has(p.disks.maxCount) ? p.disks.maxCount : {MAX_DISKS}) : has(p.disks.count) ? p.disks.count : 0"
 
 
 def _chooses_otherwise(config: str) -> str:
@@ -135,8 +139,9 @@ class KafkaClusterSpec(ApiModel):
                     f"all pools together may have {MAX_BROKERS} brokers: lower replicas, or create a second KafkaCluster",
                 ),
                 rule(
-                    f"self.map(p, p.replicas * p.disks.count).sum() <= {MAX_CLUSTER_DISKS}",
-                    f"the brokers of all pools together may have {MAX_CLUSTER_DISKS} disks: lower replicas or disks.count, or create a second KafkaCluster",
+                    f"self.map(p, p.replicas * ({_MOST_DISKS})).sum() <= {MAX_CLUSTER_DISKS}",
+                    f"the brokers of all pools together may have {MAX_CLUSTER_DISKS} disks, and with disks.all a broker may have maxCount of them ({MAX_DISKS} "
+                    "if unset): lower replicas, disks.count or disks.maxCount, or create a second KafkaCluster",
                 ),
             ),
         ),

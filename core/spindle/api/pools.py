@@ -21,6 +21,7 @@ from spindle.api.pod_template import PodTemplate, TemplateMetadata
 from spindle.api.thresholds import Thresholds
 
 MAX_DISKS = 64
+SMALLEST = "64Mi"  # size of a disk
 
 
 Config = Annotated[
@@ -41,7 +42,7 @@ def _fixed(field: str, message: str) -> dict[str, str]:
 def _no_shrink(otherwise: str) -> dict[str, str]:
     """A rule that a size never decreases. It ignores invalid sizes; the field's own rule reports those."""
     return rule(
-        "!isQuantity(self.size) || !isQuantity(oldSelf.size) || "
+        "!has(self.size) || !has(oldSelf.size) || !isQuantity(self.size) || !isQuantity(oldSelf.size) || "
         "quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",
         f"a disk cannot shrink: keep the size or increase it{otherwise}",
         say=(
@@ -172,6 +173,31 @@ class PoolDisks(ApiModel):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
+            rule(
+                "self.all || (has(self.count) && has(self.size))",
+                "disks needs count and size: write for example count: 2 and size: 100Gi; or write all: true and storageClass, and each broker gets every "
+                "local volume of that class on its node",
+            ),
+            rule(
+                "!self.all || !has(self.count)",
+                "with all: true, the volumes on the broker's node are the number of disks: remove count (maxCount limits the number), or remove all",
+                field=".count",
+            ),
+            rule(
+                "!self.all || !has(self.size)",
+                "with all: true, each disk has the size of its volume: remove size, or remove all",
+                field=".size",
+            ),
+            rule(
+                "!self.all || has(self.storageClass)",
+                "with all: true, every volume of one class is used: write in storageClass which one",
+                field=".storageClass",
+            ),
+            rule(
+                "self.all || !has(self.maxCount)",
+                "maxCount limits the disks of all: true: write count for a fixed number of disks, or add all: true",
+                field=".maxCount",
+            ),
             _no_shrink("; for smaller disks, add a new pool"),
             _fixed(
                 "storageClass",
@@ -181,7 +207,24 @@ class PoolDisks(ApiModel):
         )
     )
 
-    count: int = Field(
+    all: bool = Field(
+        False,
+        description="Whether every local volume of storageClass on the broker's node is one of its disks, whatever its size. It replaces count and size. "
+        "Volumes that appear later are added; a volume that disappears is a failed disk. The class has no provisioner, and volumeBindingMode "
+        "WaitForFirstConsumer.",
+    )
+    max_count: int | None = Field(
+        None,
+        description=f"With all: the largest number of disks of each broker, {MAX_DISKS} if unset. If decreased, the disks with the highest numbers are "
+        "drained and removed, if the other disks have enough space.",
+        ge=1,
+        le=MAX_DISKS,
+        json_schema_extra=hint(
+            f"a broker has between 1 and {MAX_DISKS} disks: set maxCount within that range, or remove it"
+        ),
+    )
+    count: int | None = Field(
+        None,
         description="Number of disks of each broker. Each disk gets a claim, a volume and a Kafka log dir. If increased, disks are added "
         "and backfilled while Kafka runs; if decreased, the disks with the highest numbers are drained and removed, if the "
         "other disks have enough space.",
@@ -191,18 +234,29 @@ class PoolDisks(ApiModel):
             f"a broker has between 1 and {MAX_DISKS} disks: set count within that range, and add brokers for more space"
         ),
     )
-    size: Size = Field(
+    size: Size | None = Field(
+        None,
         description="Size of each disk, a quantity of at least 64Mi: 100Gi. It may be increased, never decreased. Local volumes of at least "
-        "this size are used."
+        "this size are used.",
     )
     storage_class: Name | None = Field(
         None,
-        description="StorageClass of the volumes. If unset, the default StorageClass. It cannot be changed later.",
+        description="StorageClass of the volumes. If unset, the default StorageClass; with all, it is required. It cannot be changed later.",
     )
     thresholds: Thresholds | None = Field(
         None,
         description="Usage thresholds for this pool's disks. If set, they replace all of the cluster's thresholds (spec.disks.thresholds).",
     )
+
+    @property
+    def most(self) -> int:
+        """The largest number of disks of a broker."""
+        return self.max_count or MAX_DISKS if self.all else self.count or 1
+
+    @property
+    def least_size(self) -> str:
+        """The size that a volume has at least, a Kubernetes quantity."""
+        return self.size or SMALLEST
 
 
 class BrokerPool(ApiModel):

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.api.cluster import BrokerPool
+from spindle.brokers.all_disks import NodeVolumes, class_problem, has_volume
 from spindle.brokers.claim_annotations import noted
-from spindle.brokers.records import node_of_volume
+from spindle.brokers.records import find_location, new_disk, node_of_volume
 from spindle.brokers.topology import topology_of
 from spindle.brokers.volume_room import DiskWant
 from spindle.brokers.zone_spread import Placed, spread
@@ -14,22 +15,29 @@ from spindle.config.inputs import cluster_inputs
 from spindle.manifests.claim_pods import claim_pod
 from spindle.manifests.claims import ClaimedDisk, ClaimingCluster, claim
 from spindle.model import disk_facts, objects
-from spindle.model.actions import Create
+from spindle.model.actions import Create, Patch
 from spindle.model.broker_disks import disks_of
+from spindle.model.broker_records import BrokerRecords
+from spindle.model.claim_volumes import kept_volumes, reserve
 from spindle.model.cluster_identity import ConfiguredVoter, NodeIdentity
 from spindle.model.layout import METADATA_DISK
 from spindle.model.lost_brokers import node_is_lost
+from spindle.model.nodes import section
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.waiting import Waiting
 
 _ACTION: Final = "CreateClaim"
+_NEEDED: Final = frozenset({"nodes", "persistentvolumes", "storageclasses"})
 
 
-def reconcile_claims(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
+def reconcile_claims(
+    state: ClusterState, builder: PlanBuilder, records: BrokerRecords, identity: NodeIdentity
+) -> None:
     """Create missing claims and report claims of another disk or cluster."""
     _controllers(state, builder, identity)
+    free = NodeVolumes.of(state)
     for broker in state.brokers.values():
         pool, gone = state.pool_of(broker), node_is_lost(state, int(broker["spec"]["id"]))
         for disk in disks_of(broker):
@@ -42,7 +50,69 @@ def reconcile_claims(state: ClusterState, builder: PlanBuilder, identity: NodeId
                 and not gone
                 and not broker["spec"].get("leaving")
             ):
-                builder.do(Create(object=claim_of(state, identity, broker, pool, disk)))
+                # A disk that was used before gets its claim at once: whether another volume may take its place is decided when the claim has one.
+                if pool.disks.all and not disk.get("pvUid"):
+                    _claim_on_node(state, builder, records, identity, pool, broker, disk, free)
+                else:
+                    builder.do(Create(object=claim_of(state, identity, broker, pool, disk)))
+
+
+def _claim_on_node(
+    state: ClusterState,
+    builder: PlanBuilder,
+    records: BrokerRecords,
+    identity: NodeIdentity,
+    pool: BrokerPool,
+    broker: SnapshotObject,
+    disk: Mapping[str, Any],
+    free: NodeVolumes,
+) -> None:
+    """Take the next step towards a claim of a new broker with all disks of its node: a volume there is reserved first, and names the size.
+
+    If something else has bound the volume meanwhile, the broker starts without that disk.
+    """
+    if state.snap.unknown & _NEEDED:
+        return  # already reported
+    kept = kept_volumes(state, disk["claim"])
+    if kept:
+        builder.do(Create(object=claim_of(state, identity, broker, pool, disk, kept[0])))
+        return
+    broker_id = int(broker["spec"]["id"])
+    reserved = {a.name for a in builder.actions if isinstance(a, Patch) and a.kind == "PersistentVolume"}
+    mine = [v for v in free.of_brokers.get(broker_id, ()) if objects.name(v) not in reserved]
+    if mine:
+        builder.do(reserve(state, mine[0], disk["claim"]))
+    elif broker_id not in state.pods and class_problem(state, pool) is None:
+        alone = not free.of_brokers.get(broker_id) and not any(has_volume(state, d) for d in disks_of(broker))
+        if alone:
+            _place_again(state, builder, records, broker_id)
+        else:
+            records.drop_disk(broker_id, disk["name"])
+
+
+def _place_again(state: ClusterState, builder: PlanBuilder, records: BrokerRecords, broker_id: int) -> None:
+    """Place a broker that no pod had on another node: something else has bound all volumes that it was placed for."""
+    broker = state.brokers[broker_id]
+    location = find_location(state, broker_id)
+    there = {each["name"] for each in disks_of(broker)}
+    if not location.found:
+        builder.wait(
+            Waiting(
+                _ACTION,
+                f"KafkaBroker/{objects.name(broker)}",
+                "InsufficientVolumesOnNode",
+                f"{objects.name(broker)} has no disk: something else has bound the volumes on node {broker['spec'].get('node')} that it was placed for, "
+                "and no other node has free volumes for it.",
+                location.way_out,
+            )
+        )
+        return
+    for name in there - location.disks.keys():
+        records.drop_disk(broker_id, name)
+    for name in location.disks:
+        if name not in there and not any(new["name"] == name for new in records.fresh.get(broker_id, ())):
+            records.add_disk(broker_id, new_disk(state, broker_id, name))
+    records.note(broker_id, node=location.node, rack=location.zone)
 
 
 def claim_of(
@@ -51,20 +121,21 @@ def claim_of(
     broker: SnapshotObject,
     pool: BrokerPool,
     disk: Mapping[str, Any],
-    volume: str | None = None,
+    volume: SnapshotObject | None = None,
 ) -> SnapshotObject:
-    """The claim of a broker's disk; bound to `volume` if that is given."""
+    """The claim of a broker's disk; bound to `volume` if that is given. It requests the size of the spec, else that of the volume."""
+    capacity = section(volume, "spec", "capacity").get("storage")
     result = claim(
         _claiming(state, identity),
         ClaimedDisk(
             node_id=int(broker["spec"]["id"]),
             name=disk["name"],
             directory_id=disk["directoryId"],
-            size=pool.disks.size,
+            size=pool.disks.size or str(capacity or pool.disks.least_size),
             storage_class=pool.disks.storage_class,
             pool=pool.name,
             rack=broker["spec"].get("rack"),
-            volume=volume,
+            volume=objects.name(volume) if volume is not None else None,
         ),
     )
     result["metadata"]["annotations"] |= noted(broker, disk)

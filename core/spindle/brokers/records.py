@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spindle.api import names
 from spindle.api.cluster import BrokerPool
+from spindle.brokers.all_disks import NodeVolumes, class_problem, size_of
 from spindle.brokers.claim_annotations import (
     claim_annotations,
     dynamic_config_of,
@@ -17,7 +18,7 @@ from spindle.brokers.claim_annotations import (
 )
 from spindle.brokers.topology import topology_of
 from spindle.brokers.volume_room import DiskWant
-from spindle.brokers.zone_spread import Placed, spread
+from spindle.brokers.zone_spread import Placed, Topology, spread
 from spindle.manifests.brokers import OPERATOR_FIELDS, kafka_broker
 from spindle.model import maintenance, objects
 from spindle.model.actions import Apply, Create
@@ -84,7 +85,10 @@ def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: Broker
         taken = [i for n, i in enumerate(returning) if n < missing or not _had_left(state, i)]
         for broker_id in taken:
             _adopt(state, builder, broker_id, pool, existing)
-        if not lost:
+        problem = class_problem(state, pool)
+        if problem is not None:
+            builder.wait(problem)
+        elif not lost:
             existing |= _place_new(state, builder, pool, max(0, missing - len(taken)), existing)
     _report_orphans(state, builder)
     _check_deleted(state, builder)
@@ -187,24 +191,44 @@ def _place_new(
     state: ClusterState, builder: PlanBuilder, pool: BrokerPool, count: int, existing: Mapping[int, Placed]
 ) -> dict[int, Placed]:
     """Choose zones for new brokers and record the brokers; returns broker id → placement."""
-    wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
-    where = topology_of(state, wanted, "broker", pool.pod_template, _reserved_for_controllers(state))
+    where, volumes = _site(state, pool)
     found = spread(where, existing, _free_ids(state, existing, count))
     for refusal in found.problems:
         builder.wait(Waiting.of(_ACTION, f"KafkaCluster/{state.name}", refusal))
+    placed = {}
     for broker_id, zone in found.assignments.items():
-        disks = [new_disk(state, broker_id, names.disk_name(index)) for index in range(pool.disks.count)]
-        zone_text = f"zone {zone}" if zone else "no zone"
+        node = found.nodes[broker_id] if pool.disks.all else None
+        number = len(volumes[node]) if node is not None else pool.disks.most
+        disks = [new_disk(state, broker_id, names.disk_name(index)) for index in range(number)]
+        where_text = (f"zone {zone}" if zone else "no zone") + (f" on node {node}" if node else "")
         builder.do(
             Create(
                 object=kafka_broker(
-                    state.cluster, broker_id, pool.name, disks, rack=zone, joining=state.born or None
+                    state.cluster,
+                    broker_id,
+                    pool.name,
+                    disks,
+                    rack=zone,
+                    node=node,
+                    joining=state.born or None,
                 ),
                 reason="BrokerPlaced",
-                message=f"Placed broker {broker_id} of pool {pool.name} in {zone_text}, with {counted(len(disks), 'disk')}.",
+                message=f"Placed broker {broker_id} of pool {pool.name} in {where_text}, with {counted(len(disks), 'disk')}.",
             )
         )
-    return {broker_id: Placed(zone) for broker_id, zone in found.assignments.items()}
+        placed[broker_id] = Placed(zone, node)
+    return placed
+
+
+def _site(state: ClusterState, pool: BrokerPool) -> tuple[Topology, Mapping[str, list[SnapshotObject]]]:
+    """Where brokers of a pool can run; and, with disks.all, node → the volumes that a broker gets there."""
+    free = NodeVolumes.of(state)
+    if pool.disks.all:
+        volumes = free.unclaimed(pool)
+        where = topology_of(state, (), "broker", pool.pod_template)
+        return replace(where, room=dict.fromkeys(volumes, 1)), volumes
+    wanted = [DiskWant(pool.disks.least_size, pool.disks.storage_class)] * pool.disks.most
+    return topology_of(state, wanted, "broker", pool.pod_template, free.reserve, free.taken), {}
 
 
 @dataclass(frozen=True)
@@ -214,11 +238,15 @@ class BrokerLocation:
     Attributes:
         found: whether there is a suitable node.
         zone: None if the cluster has no zones.
+        node: with disks.all, the node whose volumes it gets; else None, as the scheduler chooses.
+        disks: with disks.all, the disks that it would have, with their sizes in bytes.
         way_out: what would make a node suitable, as one or more sentences.
     """
 
     found: bool
     zone: str | None = None
+    node: str | None = None
+    disks: Mapping[str, int] = field(default_factory=dict)
     way_out: str = ""
 
 
@@ -230,30 +258,20 @@ def find_location(state: ClusterState, broker_id: int) -> BrokerLocation:
             found=False,
             way_out="Make sure that the operator can list nodes and volumes and that the spec contains the broker's pool.",
         )
-    wanted = [DiskWant(pool.disks.size, pool.disks.storage_class)] * pool.disks.count
+    where, volumes = _site(state, pool)
     others = {i: _placed(state, broker) for i, broker in state.brokers.items() if i != broker_id}
-    found = spread(
-        topology_of(state, wanted, "broker", pool.pod_template, _reserved_for_controllers(state)),
-        others,
-        [broker_id],
-    )
+    found = spread(where, others, [broker_id])
     if broker_id in found.assignments:
-        return BrokerLocation(found=True, zone=found.assignments[broker_id])
+        zone = found.assignments[broker_id]
+        if not pool.disks.all:
+            return BrokerLocation(found=True, zone=zone)
+        node = found.nodes[broker_id]
+        sizes = {names.disk_name(index): size_of(volume) for index, volume in enumerate(volumes[node])}
+        return BrokerLocation(found=True, zone=zone, node=node, disks=sizes)
     return BrokerLocation(
         found=False,
         way_out=" ".join(p.unblocked_by for p in found.problems if p.reason == "InsufficientNodes"),
     )
-
-
-def _reserved_for_controllers(state: ClusterState) -> list[DiskWant]:
-    """Volumes to leave free for controllers that have none yet: the zone of a broker is final, so it must not take the last volume there."""
-    storage = state.spec.controllers.storage
-    waiting = [
-        node_id
-        for node_id in state.controller_ids
-        if (claim := state.claim(node_id, METADATA_DISK)) is None or not objects.bound_volume(claim)
-    ]
-    return [DiskWant(storage.size, storage.storage_class)] if waiting else []
 
 
 def _free_ids(state: ClusterState, existing: Mapping[int, Placed], count: int) -> list[int]:

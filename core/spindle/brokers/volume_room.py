@@ -83,7 +83,7 @@ def free_volume(
         (size, str(section(volume, "metadata").get("name")), volume)
         for volume in volumes
         if str(section(volume, "spec").get("storageClassName") or "") == wanted
-        and _is_free(volume)
+        and is_free(volume)
         and reachable(volume, node)
         and (size := _bytes(section(volume, "spec", "capacity").get("storage"), unreadable=-1)) >= least
     ]
@@ -142,7 +142,7 @@ def _free_volumes(
     for volume in volumes:
         spec = section(volume, "spec")
         wanted = str(spec.get("storageClassName") or "")
-        if wanted not in classes or not _is_free(volume):
+        if wanted not in classes or not is_free(volume):
             continue
         size = _bytes(section(spec, "capacity").get("storage"), unreadable=-1)
         for name in _reachable(spec, nodes, hosts):
@@ -174,7 +174,7 @@ def _hostnames(required: object) -> list[str] | None:
     return None
 
 
-def _is_free(volume: NodeObject) -> bool:
+def is_free(volume: NodeObject) -> bool:
     """Whether a claim could still bind a volume; not if it is reserved for another claim."""
     spec = section(volume, "spec")
     modes = spec.get("accessModes")

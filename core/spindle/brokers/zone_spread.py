@@ -41,6 +41,7 @@ class Spread:
             InsufficientNodes, SingleZone, UnevenSpread, ZoneWithoutBrokers, ZoneChanged, MixedRacks, BrokersWithoutRack.
         counts: zone → number of brokers, including the new ones; 0 for zones without brokers.
         empty_zones: zones without a broker that have space; reported even if the spread is even.
+        nodes: new id → the first node by name with room for it, where free volumes limit the room.
     """
 
     assignments: Mapping[int, str | None] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Spread:
     problems: tuple[Waiting, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     empty_zones: tuple[str, ...] = ()
+    nodes: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +114,7 @@ class _Spreading:
         self.capacity = self._capacities()
         self.counts = Counter(placed.zone for placed in existing.values())
         self.assignments: dict[int, str | None] = {}
+        self.nodes: dict[int, str] = {}
 
     def run(self) -> Spread:
         """Place the new ones, then collect the problems."""
@@ -123,6 +126,7 @@ class _Spreading:
                 self.assignments[broker_id] = zone
                 self.counts[zone] += 1
                 self.capacity[choice] -= 1
+                self._choose_node(broker_id, choice)
         unplaced = tuple(i for i in self.wanted if i not in self.assignments)
         zones = {zone for zone in self.zone_of.values() if zone} | {zone for zone in self.counts if zone}
         counts = {zone: self.counts[zone] for zone in sorted(zones)} if self.zoned else {}
@@ -133,7 +137,7 @@ class _Spreading:
             *self._shape(counts, empty),
             *self._changes(),
         ]
-        return Spread(dict(self.assignments), unplaced, tuple(problems), counts, empty)
+        return Spread(dict(self.assignments), unplaced, tuple(problems), counts, empty, dict(self.nodes))
 
     def _usable(self) -> list[str]:
         """Open nodes; if zones are used, only those with a zone."""
@@ -168,6 +172,16 @@ class _Spreading:
         """The zone for the next broker (empty for none); None if no node has space."""
         free = [zone for zone, capacity in self.capacity.items() if capacity > 0]
         return min(free, key=lambda zone: (self.counts[zone or None], zone), default=None)
+
+    def _choose_node(self, broker_id: int, choice: str) -> None:
+        """Choose a node in a zone (empty for none)."""
+        if self.site.room is None:
+            return
+        taken = Counter(self.nodes.values())
+        inside = (node for node in self._usable() if not self.zoned or self.zone_of[node] == choice)
+        node = next((node for node in inside if self._fits(node) > taken[node]), None)
+        if node is not None:
+            self.nodes[broker_id] = node
 
     def _too_few(self, unplaced: Sequence[int], before: int) -> Iterable[Waiting]:
         if not unplaced:

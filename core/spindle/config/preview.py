@@ -8,6 +8,7 @@ from spindle.api.cluster import BrokerPool, KafkaClusterSpec
 from spindle.api.listeners import Listener
 from spindle.api.metrics import Metrics
 from spindle.api.pod_template import TemplateMetadata, parts_of
+from spindle.api.pools import PoolDisks
 from spindle.config import server_properties
 from spindle.config.dynamic_config import AT_START, ON_BROKERS, ON_CLUSTER, fixed
 
@@ -18,6 +19,9 @@ ROLL: Final = "by a rolling restart"
 NEXT_RUN: Final = "at its next run"
 STAYS: Final = "not reverted: Kafka keeps the value"
 FILLED: Final = "Spindle moves replicas to the new brokers"
+ADDED: Final = "without a restart until the new disks are inspected, then by one restart of each broker that gets some; Spindle moves replicas to them"
+REMOVED: Final = "Spindle first moves all replicas off the disks to be removed, if the others have space; then each such broker restarts once"
+EXPANDED: Final = "without a restart, if the StorageClass can expand volumes"
 EMPTIED: Final = "Spindle first moves all replicas off the brokers to be removed, if the others have space"
 
 _NONE: Final = TemplateMetadata()
@@ -140,7 +144,27 @@ def _of_pool(
         for spec, its in ((old, before), (new, pool))
     ]
     changes = [_setting(key, where, sides[1], new, pool) for key in _differing(*sides)]
-    return changes + _made_from(before, pool, where)
+    return changes + _of_disks(before.disks, pool.disks, where) + _made_from(before, pool, where)
+
+
+def _of_disks(before: PoolDisks, after: PoolDisks, where: str) -> list[PreviewChange]:
+    """Disks that come and go. With ``all``, their number is a matter of each node's volumes."""
+    if before.all and after.all:
+        if before.most == after.most:
+            return []
+        what = f"disks.maxCount: {before.max_count or 'unset'} to {after.max_count or 'unset'}"
+        return [PreviewChange(what, where, ADDED if after.most > before.most else REMOVED)]
+    if after.all:
+        return [PreviewChange(f"disks.all: {before.most} to all volumes of a node", where, ADDED)]
+    if before.all:
+        return [PreviewChange(f"disks.count: all volumes of a node to {after.most}", where, REMOVED)]
+    changes = []
+    if before.most != after.most:
+        how = ADDED if after.most > before.most else REMOVED
+        changes.append(PreviewChange(f"disks.count: {before.most} to {after.most}", where, how))
+    if before.size != after.size:
+        changes.append(PreviewChange(f"disks.size: {before.size} to {after.size}", where, EXPANDED))
+    return changes
 
 
 def _setting(

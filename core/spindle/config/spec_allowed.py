@@ -98,14 +98,14 @@ def owned_settings(spec: KafkaClusterSpec) -> tuple[RejectedSettings, ...]:
 
 def _disks(spec: KafkaClusterSpec) -> Iterator[Ask]:
     """The CRD rejects this, too, but not in an older spec or if the CRD was not updated."""
-    count = sum(pool.replicas * pool.disks.count for pool in spec.broker_pools)
+    count = sum(pool.replicas * pool.disks.most for pool in spec.broker_pools)
     if count > MAX_CLUSTER_DISKS:
         yield _ask(
             "spec.brokerPools",
             "disks",
             str(count),
             f"its brokers have {count} disks in total, and a KafkaCluster may have at most {MAX_CLUSTER_DISKS}: more would take too much of the operator's time from other clusters",
-            "lower replicas or disks.count, or create a second KafkaCluster",
+            "lower replicas, disks.count or disks.maxCount, or create a second KafkaCluster",
         )
 
 

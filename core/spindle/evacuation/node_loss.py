@@ -7,7 +7,7 @@ for, and deletes the claims once no replica is assigned to the broker (safety ru
 
 from typing import Final
 
-from spindle.brokers.records import BrokerLocation, find_location
+from spindle.brokers.records import BrokerLocation, find_location, new_disk
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.disk_states import stands_empty
@@ -92,7 +92,7 @@ def _recreate_broker(
     location: BrokerLocation,
 ) -> None:
     """Recreate the broker with new disks: what is on record about the old ones is dropped, and their directory ids are retired for good."""
-    state = inventory.state
+    state, there = inventory.state, [slot.name for slot in inventory.by_broker.get(node_id, ())]
     for slot in inventory.by_broker.get(node_id, ()):
         retire(inventory, records, slot)
         fresh = uuid_from_entropy(
@@ -100,7 +100,12 @@ def _recreate_broker(
         )
         nothing = {"fsUuid": None, "pv": None, "pvUid": None, "added": None}
         records.note_disk(node_id, slot.name, mode=disk_facts.ACTIVE, directoryId=fresh, **nothing)
-    records.note(node_id, node=None, rack=location.zone)
+        if location.disks and slot.name not in location.disks:
+            records.drop_disk(node_id, slot.name)
+    for name in location.disks:
+        if name not in there:
+            records.add_disk(node_id, new_disk(state, node_id, name))
+    records.note(node_id, node=location.node, rack=location.zone)
     broker = state.brokers[node_id]
     where = f" in zone {location.zone}" if location.zone else ""
     builder.events.append(

@@ -6,7 +6,7 @@ Dropping and removing follow "no log dir removed with replicas on it" (`docs/saf
 from dataclasses import replace
 from typing import Final
 
-from spindle.api import quantity
+from spindle.api import names, quantity
 from spindle.api.enums import DiskState
 from spindle.brokers.records import find_location
 from spindle.disks.broker_disks import NODE_LOST, BrokerDisk
@@ -185,8 +185,8 @@ def _drop(
         return _NONE  # first move what can be moved
     if _broker_may_come_back(inventory, slot):
         return _NONE
-    new = _new_dirs(inventory, mine) if slot.health.reason == NODE_LOST else None
-    if new is not None and not find_location(inventory.state, slot.broker).found:
+    new = _new_dirs(inventory, slot.broker) if slot.health.reason == NODE_LOST else None
+    if new == []:
         return _NONE  # dropping replicas does not help before the broker can be recreated on another node
     away = unavailable(inventory.state) | (_to_restart(inventory, others) - {slot.broker})
     found = drop_replicas(
@@ -269,17 +269,21 @@ def _refused_for_long(
     return state.waited(wait.key) >= _REFUSED_FOR
 
 
-def _new_dirs(inventory: DiskInventory, mine: list[BrokerDisk]) -> list[LogDir]:
-    """The dirs that a broker will have when it is recreated on another node."""
-    pool = inventory.state.pool_of(inventory.state.brokers[mine[0].broker])
-    size = quantity.whole(pool.disks.size) if pool is not None else 0
+def _new_dirs(inventory: DiskInventory, broker: int) -> list[LogDir]:
+    """The dirs that a broker will have when it is recreated on another node; empty if there is no such node."""
+    location = find_location(inventory.state, broker)
+    if not location.found:
+        return []
+    pool = inventory.state.pool_of(inventory.state.brokers[broker])
+    size = quantity.whole(pool.disks.least_size) if pool is not None else 0
+    sizes = {names.log_dir(name): its for name, its in location.disks.items()}
     return [
         LogDir(
-            slot.path,
-            total_bytes=size,
-            usable_bytes=int(size * (1 - inventory.limit + inventory.ceiling(slot.broker, slot.path))),
+            path,
+            total_bytes=its,
+            usable_bytes=int(its * (1 - inventory.limit + inventory.ceiling(broker, path))),
         )
-        for slot in inventory.by_broker[mine[0].broker]
+        for path, its in (sizes or {slot.path: size for slot in inventory.by_broker[broker]}).items()
     ]
 
 
@@ -310,7 +314,7 @@ def _report_stuck_drain(
                 f"{counted(len(stuck), 'replica')} on {slot.name} of broker {slot.broker} {'has' if len(stuck) == 1 else 'have'} no disk to "
                 f"move to: {some(names_of(stuck))}.",
                 f"Add a broker or a disk that can take {'it' if len(stuck) == 1 else 'them'}, free space, or cancel the request (the drain, or "
-                "the reduction of disks.count or replicas).",
+                "the reduction of disks.count, disks.maxCount or replicas).",
             )
         )
 
@@ -371,7 +375,7 @@ def _with_another(inventory: DiskInventory, slot: BrokerDisk) -> str:
             f"Put a new disk into the slot of {some(others)}, or cancel the request. Leave {slot.name} in place until then: Kafka uses it, "
             "and new partitions are created on it."
         )
-    return "Give this broker another disk (spec.brokerPools[].disks.count), or cancel the request."
+    return "Give this broker another disk (spec.brokerPools[].disks.count; with disks.all, a free volume on its node), or cancel the request."
 
 
 def _keep(inventory: DiskInventory, records: BrokerRecords, slot: BrokerDisk) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from spindle.model import objects
+from spindle.model.actions import Patch
 from spindle.model.broker_disks import disks_of
 from spindle.model.nodes import section
 from spindle.model.snapshot import SnapshotObject
@@ -35,6 +36,38 @@ def left_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
         and section(volume, "spec", "claimRef").get("uid")
         and section(volume, "status").get("phase") == "Released"
     ]
+
+
+def has_held(state: ClusterState, claim_name: str) -> bool:
+    """Whether a volume is reserved for a claim, or bound to it; the claim itself may not be listed yet."""
+    return any(
+        _kept_for(state, volume, claim_name) and section(volume, "status").get("phase") != "Released"
+        for volume in state.volumes.values()
+    )
+
+
+def refer(volume: SnapshotObject, claim_ref: dict[str, str] | None) -> Patch:
+    """Reserve a volume for a claim, or release it (None); the patch fails if the volume has changed in the meantime."""
+    return Patch(
+        kind="PersistentVolume",
+        name=objects.name(volume),
+        uid=objects.uid(volume),
+        resource_version=objects.version(volume),
+        body={"spec": {"claimRef": claim_ref}},
+    )
+
+
+def reserve(state: ClusterState, volume: SnapshotObject, claim_name: str) -> Patch:
+    """Reserve a volume for a claim of this cluster's namespace."""
+    return refer(
+        volume,
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": state.namespace,
+            "name": claim_name,
+        },
+    )
 
 
 def _kept_for(state: ClusterState, volume: SnapshotObject, claim_name: str) -> bool:

@@ -18,6 +18,12 @@ SECTIONS = (
                 "ticket",
             ),
             Reason(
+                "ClassNotLocal",
+                "a pool has `disks.all`, and its StorageClass has a provisioner or binds claims at once, so that no volume belongs to a node",
+                "write `disks.count` and `disks.size` instead, or add a pool with a class of local volumes",
+                "ticket",
+            ),
+            Reason(
                 "NodeUnknown",
                 "a broker is to get a disk, but its node is not known or does not exist",
                 "bring the node back",

@@ -64,6 +64,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "CaSecretInvalid",
             "ClaimClusterIdMismatch",
             "ClaimDirectoryIdMismatch",
+            "ClassNotLocal",
             "ClusterIdConflict",
             "ConfigNeedsMoreBrokers",
             "DirectoryIdAlreadyUsed",

@@ -15,8 +15,9 @@ from typing import Final
 from spindle.api import names
 from spindle.api.cluster import BrokerPool
 from spindle.api.enums import DiskState
+from spindle.brokers.all_disks import NodeVolumes, new_names, node_of_broker
 from spindle.brokers.claims import claim_of, request_volume
-from spindle.brokers.records import new_disk, node_of_volumes
+from spindle.brokers.records import new_disk
 from spindle.brokers.volume_room import DiskWant, class_of, free_volume, is_static, reachable
 from spindle.disks.broker_disks import BrokerDisk, unbound
 from spindle.disks.disk_inventory import DiskInventory
@@ -25,7 +26,7 @@ from spindle.model.actions import Create, Patch
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import annotate_refusal
-from spindle.model.claim_volumes import kept_volumes, left_volumes
+from spindle.model.claim_volumes import kept_volumes, left_volumes, reserve
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.events import Event
 from spindle.model.lost_brokers import node_is_lost
@@ -64,12 +65,13 @@ def reconcile_added_disks(
     state = inventory.state
     if state.snap.unknown & _NEEDED:
         return  # already reported
+    free = NodeVolumes.of(state)
     for broker_id, broker in state.brokers.items():
         pool = state.pool_of(broker)
         going = broker_id in inventory.scaling_in or node_is_lost(state, broker_id)
         if pool is None or objects.deleting(broker) or going:
             continue
-        _add(state, builder, records, pool, broker)
+        _add(state, builder, records, pool, broker, free)
         mine = [slot for slot in inventory.by_broker.get(broker_id, ()) if slot.key not in inventory.removing]
         _provision_disks(inventory, builder, records, identity, pool, mine)
         if broker["spec"].get("joining") and mine and all(slot.recorded in _JOINED for slot in mine):
@@ -108,13 +110,19 @@ def _add(
     records: BrokerRecords,
     pool: BrokerPool,
     broker: SnapshotObject,
+    free: NodeVolumes,
 ) -> None:
     """Record missing disks, each with its own directory id; skipped while the record is stale, as the missing ones are not known then."""
     if is_stale(state, broker):
         return
     broker_id, having = int(broker["spec"]["id"]), {disk["name"] for disk in disks_of(broker)}
     drained = {disk for disk, request in disk_requests(broker).items() if request.drained}
-    wanted = [name for i in range(pool.disks.count) if (name := names.disk_name(i)) not in having]
+    if pool.disks.all:
+        wanted = new_names(state, broker, len(free.of_brokers.get(broker_id, ())))
+        why = f"pool {pool.name} uses all volumes of class {pool.disks.storage_class} on {node_of_broker(state, broker_id)}."
+    else:
+        wanted = [name for i in range(pool.disks.most) if (name := names.disk_name(i)) not in having]
+        why = f"pool {pool.name} specifies {counted(pool.disks.most, 'disk')} per broker."
     found = []
     for name in wanted:
         there = state.claims.get(names.claim_name(state.name, broker_id, name))
@@ -132,8 +140,7 @@ def _add(
             Event(
                 "Normal",
                 "DisksAdded",
-                f"Adding {some(found)} to {objects.name(broker)}: pool {pool.name} specifies {counted(pool.disks.count, 'disk')} "
-                "per broker.",
+                f"Adding {some(found)} to {objects.name(broker)}: {why}",
                 "KafkaCluster",
                 state.name,
                 objects.uid(state.cluster),
@@ -189,7 +196,7 @@ def _provision(
     if pod is not None:
         end_claim_pod(builder, pod)
         return _VolumeState.COMING
-    return _inspect(inventory, builder, slot, there, node)
+    return _inspect(inventory, builder, pool, slot, there, node)
 
 
 def _rebind(
@@ -217,9 +224,7 @@ def _rebind(
 
 def _node(state: ClusterState, broker_id: int) -> SnapshotObject | None:
     """The node of the broker's volumes, else of its pod, else the node on record."""
-    broker = state.brokers[broker_id]
-    name = node_of_volumes(state, broker) or state.node_of(broker_id) or broker["spec"].get("node")
-    return state.nodes.get(str(name or ""))
+    return state.nodes.get(node_of_broker(state, broker_id) or "")
 
 
 def _begin(
@@ -232,12 +237,12 @@ def _begin(
 ) -> _VolumeState:
     """Create the claim; with a class that has no provisioner, reserve a volume for it first."""
     state, disks = inventory.state, pool.disks
-    volume: str | None = None
+    volume: SnapshotObject | None = None
     if is_static(class_of(disks.storage_class, state.snap.storage_classes)):
         kept = kept_volumes(state, slot.disk["claim"])
         if not kept:
             return _reserve(inventory, builder, pool, slot, node)
-        volume = objects.name(kept[0])
+        volume = kept[0]
     broker = state.brokers[slot.broker]
     builder.do(Create(object=claim_of(state, identity, broker, pool, slot.disk, volume)))
     return _VolumeState.COMING
@@ -248,32 +253,19 @@ def _reserve(
 ) -> _VolumeState:
     """Reserve a free volume on the node; the patch fails if another claim has taken the volume in the meantime."""
     state, disks = inventory.state, pool.disks
-    want = DiskWant(disks.size, disks.storage_class)
     taken = {a.name for a in builder.actions if isinstance(a, Patch) and a.kind == "PersistentVolume"}
-    free = [volume for volume in state.snap.volumes if objects.name(volume) not in taken]
-    found = free_volume(node, free, state.snap.storage_classes, want)
+    if disks.all:
+        mine = NodeVolumes.of(state).of_brokers.get(slot.broker, ())
+        found = next((volume for volume in mine if objects.name(volume) not in taken), None)
+    else:
+        want = DiskWant(disks.least_size, disks.storage_class)
+        free = [volume for volume in state.snap.volumes if objects.name(volume) not in taken]
+        found = free_volume(node, free, state.snap.storage_classes, want)
     if found is None:
         builder.wait(_no_volume(inventory, pool, slot, node))
         return _VolumeState.STUCK
-    claim_ref = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": state.namespace,
-        "name": slot.disk["claim"],
-    }
-    builder.do(refer(found, claim_ref))
+    builder.do(reserve(state, found, slot.disk["claim"]))
     return _VolumeState.COMING
-
-
-def refer(volume: SnapshotObject, claim_ref: dict[str, str] | None) -> Patch:
-    """Reserve a volume for a claim, or release it (None); the patch fails if the volume has changed in the meantime."""
-    return Patch(
-        kind="PersistentVolume",
-        name=objects.name(volume),
-        uid=objects.uid(volume),
-        resource_version=objects.version(volume),
-        body={"spec": {"claimRef": claim_ref}},
-    )
 
 
 def _request_volume(
@@ -316,6 +308,7 @@ def _request_volume(
 def _inspect(
     inventory: DiskInventory,
     builder: PlanBuilder,
+    pool: BrokerPool,
     slot: BrokerDisk,
     there: SnapshotObject,
     node: SnapshotObject,
@@ -334,7 +327,8 @@ def _inspect(
         return _VolumeState.READY
     bad = slot.watched and (slot.health.bad or slot.health.content == disk_facts.FOREIGN)
     if refused is not None or bad:
-        builder.wait(_unusable(inventory, slot, refused or slot.health.message or "the disk is not blank"))
+        problem = refused or slot.health.message or "the disk is not blank"
+        builder.wait(_unusable(inventory, pool, slot, problem))
         return _VolumeState.STUCK
     local = bool(section(volume, "spec", "local"))
     agent = state.snap.agents.get(objects.name(node))
@@ -389,13 +383,15 @@ def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, nod
         else ""
     )
     having = len([s for s in inventory.by_broker[slot.broker] if not s.never_used])
+    otherwise = "" if disks.all else f" Or set disks.count of pool {pool.name} back to {having}."
+    size = "" if disks.all else f" with at least {disks.size}"
     return Waiting(
         _ADD,
         inventory.object_name(slot),
         "InsufficientVolumesOnNode",
         f"{slot.name} cannot be added to broker {slot.broker}: node {objects.name(node)} has no free volume of class "
-        f"{disks.storage_class or '(default)'} with at least {disks.size}.",
-        f"Provide such a volume on {objects.name(node)}.{hint} Or set disks.count of pool {pool.name} back to {having}.",
+        f"{disks.storage_class or '(default)'}{size}.",
+        f"Provide such a volume on {objects.name(node)}.{hint}{otherwise}",
     )
 
 
@@ -412,12 +408,19 @@ def _not_on_node(
     )
 
 
-def _unusable(inventory: DiskInventory, slot: BrokerDisk, problem: str) -> Waiting:
+def _unusable(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, problem: str) -> Waiting:
+    bound = objects.bound_volume(inventory.state.claims[slot.disk["claim"]])
+    leave_out = (
+        f" To leave the volume out, set persistentVolumeReclaimPolicy of {bound} to Retain and delete claim {slot.disk['claim']}: the volume is then Released, "
+        "and Spindle does not use it."
+        if pool.disks.all
+        else ""
+    )
     return Waiting(
         _ADD,
         inventory.object_name(slot),
         "DiskUnusable",
         f"{slot.name} of broker {slot.broker} is not used: {problem.rstrip('.')}. The broker keeps running without it.",
         "Mount the right disk, with an empty file system. If no agent watches the disk, then remove the annotation "
-        f"{names.ANN_REFUSED} from claim {slot.disk['claim']}.",
+        f"{names.ANN_REFUSED} from claim {slot.disk['claim']}.{leave_out}",
     )

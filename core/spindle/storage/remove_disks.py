@@ -9,24 +9,27 @@ from typing import Final
 
 from spindle.api import names
 from spindle.api.enums import DiskState
+from spindle.brokers.all_disks import NodeVolumes, class_problem, kept_names, without_volume
 from spindle.brokers.claim_annotations import list_on
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import BEGUN, OUT, DiskInventory
 from spindle.evacuation.disk_replacement import retire
 from spindle.evacuation.stuck import find_stuck, room_of
 from spindle.model import disk_facts, objects
+from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import REMOVE_DISK, release
-from spindle.model.claim_volumes import kept_volumes, left_volumes
+from spindle.model.claim_volumes import kept_volumes, left_volumes, refer
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key, names_of
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
 from spindle.model.waiting import Waiting, counted, some
-from spindle.storage.add_disks import claim_pod_of, end_claim_pod, refer
+from spindle.storage.add_disks import claim_pod_of, end_claim_pod
 
 _GB: Final = 1e9
+_NEEDED: Final = frozenset({"nodes", "persistentvolumes", "persistentvolumeclaims"})
 
 
 def find_leaving(
@@ -35,9 +38,8 @@ def find_leaving(
     """The disks that are being removed; adds a wait for each whose removal may not start yet."""
     leaving = {slot.key for slot in inventory.slots if _cannot_stay(inventory.state, slot)}
     leaving |= {slot.key for slot in inventory.slots if slot.broker in inventory.scaling_in}
-    unwanted = [
-        slot for slot in inventory.slots if _unwanted(inventory.state, slot) and slot.key not in leaving
-    ]
+    unspecified = _unspecified(inventory.state)
+    unwanted = [slot for slot in inventory.slots if slot.key in unspecified and slot.key not in leaving]
     leaving |= {slot.key for slot in unwanted if slot.never_used or slot.recorded in BEGUN}
     asking = [slot for slot in unwanted if slot.key not in leaving]
     if acting and asking:
@@ -45,12 +47,22 @@ def find_leaving(
     return frozenset(leaving)
 
 
-def _unwanted(state: ClusterState, slot: BrokerDisk) -> bool:
-    """Whether the spec has no such disk."""
-    pool = state.pool_of(state.brokers[slot.broker])
-    if pool is None:
-        return False
-    return slot.name not in _disk_names(pool.disks.count)
+def _unspecified(state: ClusterState) -> frozenset[tuple[int, str]]:
+    """The disks that the spec does not have: those above ``count`` or ``maxCount``, and added ones whose volume was bound by something else."""
+    found: set[tuple[int, str]] = set()
+    free = NodeVolumes.of(state)
+    for broker_id, broker in state.brokers.items():
+        pool = state.pool_of(broker)
+        if pool is None:
+            continue
+        if not pool.disks.all:
+            kept = _disk_names(pool.disks.most)
+        else:
+            kept = kept_names(pool, disks_of(broker))
+            if not state.snap.unknown & _NEEDED and class_problem(state, pool) is None:
+                kept -= without_volume(state, broker, len(free.of_brokers.get(broker_id, ())))
+        found.update((broker_id, disk["name"]) for disk in disks_of(broker) if disk["name"] not in kept)
+    return frozenset(found)
 
 
 @lru_cache(maxsize=128)
@@ -124,6 +136,7 @@ def _no_room(
     own = room_of(inventory, [slot.broker], out) / _GB
     others = room_of(inventory, [b for b in state.brokers if b != slot.broker], out) / _GB
     pool = state.pool_of(state.brokers[slot.broker])
+    field = "maxCount" if pool is not None and pool.disks.all else "count"
     count = sum(1 for s in inventory.by_broker[slot.broker] if not s.never_used)
     return Waiting(
         REMOVE_DISK,
@@ -132,8 +145,8 @@ def _no_room(
         f"{slot.name} of broker {slot.broker} is not removed: {len(stuck)} of {counted(len(standing), 'replica')} on it ({left:.1f} of "
         f"{size:.1f} GB) {'fits' if len(stuck) == 1 else 'fit'} nowhere else: {some(names_of(stuck))}. Filled to {inventory.limit:.0%}, the "
         f"broker's other disks could take {own:.1f} GB and those of other brokers {others:.1f} GB.",
-        "Free space, add brokers or disks in racks that can take the replicas, or set disks.count of pool "
-        f"{pool.name if pool else '?'} back to {count}.",
+        "Free space, add brokers or disks in racks that can take the replicas, or set disks."
+        f"{field} of pool {pool.name if pool else '?'} back to {count}.",
     )
 
 
@@ -170,7 +183,14 @@ def _undo(
     elif slot.disk["claim"] in state.claims:
         _release(inventory, builder, identity, slot)
     elif "persistentvolumes" not in state.snap.unknown:
-        kept = [*kept_volumes(state, slot.disk["claim"]), *_blank(state, slot)]
+        pool = state.pool_of(state.brokers[slot.broker])
+        # With disks.all, a volume that is free again would be added again. Whoever deletes its claim wants it to be left out.
+        left_out = (
+            pool is not None
+            and pool.disks.all
+            and slot.name in kept_names(pool, disks_of(state.brokers[slot.broker]))
+        )
+        kept = [*kept_volumes(state, slot.disk["claim"]), *(() if left_out else _blank(state, slot))]
         for volume in kept:
             builder.do(refer(volume, None))
         if not kept:

@@ -49,6 +49,8 @@ def reconcile_volume_sizes(state: ClusterState, builder: PlanBuilder, identity: 
 
 def _asked(state: ClusterState, identity: NodeIdentity) -> Iterator[_Expansion]:
     for pool in state.spec.broker_pools:
+        if pool.disks.size is None:  # each disk has the size of its volume
+            continue
         slots = [
             disk["claim"]
             for broker in state.brokers.values()

@@ -1,0 +1,340 @@
+"""``disks.all``: every volume of a class on a broker's node is one of its disks; more as they appear, fewer only by a removal."""
+
+from functools import cache, partial
+from typing import Any
+
+import pytest
+
+from spindle.api import names
+from spindle.model.actions import Delete, Evict
+from tests.model.checked import Checked
+from tests.model.kafka import path_of
+from tests.model.nodes import new_volume
+from tests.unit.test_change_disks import at, disks_of
+from tests.unit.test_healing_plan import events, reasons, until
+
+ALL = {"all": True, "storageClass": "local-disks"}
+SIZES = ("100Gi", "200Gi", "50Gi", "400Gi")
+
+
+def world_of(*numbers: int, brokers: int | None = None, **disks: Any) -> Checked:
+    """One node per number, each in a zone of its own, with so many volumes; on each of them a broker of a pool with all disks."""
+    pool = {"name": "main", "replicas": brokers or len(numbers), "disks": {**ALL, **disks}}
+    world = Checked.of("", brokerPools=[pool])
+    for index, number in enumerate(numbers):
+        world.add_node(f"node{index + 1}", f"zone-{'abcdef'[index]}", 0)
+        for disk in range(number):
+            add_volume(world, index + 1, disk)
+    return world
+
+
+def add_volume(world: Checked, node: int, disk: int, size: str | None = None) -> str:
+    """Another volume on a node."""
+    name = f"node{node}-disk{disk}"
+    volume = new_volume(name, f"node{node}", "local-disks", f"/mnt/disk{disk}")
+    volume["spec"]["capacity"]["storage"] = size or SIZES[disk % len(SIZES)]
+    world.put(volume)
+    return name
+
+
+@cache
+def _settled(*numbers: int) -> Checked:
+    world = world_of(*numbers)
+    world.settle(100)
+    for p in range(6):
+        replicas = tuple((p + i) % len(numbers) for i in range(3))
+        world.kafkas.create("orders", p, replicas, partial(_on, path_of("disk0")))
+        world.factors["orders", p] = 3
+    world.settle(100)
+    return world
+
+
+def _on(path: str, _: int) -> str:
+    return path
+
+
+def settled(*numbers: int) -> Checked:
+    """The same, running, with partitions of three replicas."""
+    return _settled(*numbers).fork()
+
+
+def volumes_of(world: Checked, broker: int) -> set[str]:
+    """The volumes of a broker's disks."""
+    return {world.volume_of(broker, disk["name"]) for disk in disks_of(world, broker)}
+
+
+def names_of(world: Checked, broker: int) -> list[str]:
+    return [disk["name"] for disk in disks_of(world, broker)]
+
+
+def well(world: Checked) -> None:
+    """Everything is in use, and nothing was lost on the way."""
+    world.settle(150)
+    assert world.broken == []
+    assert world.kafkas.losses == []
+    assert world.destroyed == []
+    for broker in world.all("KafkaBroker"):
+        assert {d["mode"] for d in broker["spec"]["disks"]} == {"Active"}
+        assert {d["state"] for d in broker["status"]["disks"]} == {"Active"}
+    for state in world.kafkas.partitions.values():
+        assert sorted(state.isr) == sorted(state.replicas)
+
+
+class TestStart:
+    def test_each_broker_starts_with_all_volumes_of_its_node_and_restarts_for_none(self) -> None:
+        world = world_of(2, 4, 1)
+        gone = [
+            a
+            for made in until(world, lambda: len(world.running("broker")) == 3)
+            for a in made.actions
+            if isinstance(a, Evict)
+        ]
+        well(world)
+        assert gone == []
+        by_node = {b["spec"]["node"]: b for b in world.all("KafkaBroker")}
+        assert {node: len(b["spec"]["disks"]) for node, b in by_node.items()} == {
+            "node1": 2,
+            "node2": 4,
+            "node3": 1,
+        }
+        for node, broker in by_node.items():
+            mine = volumes_of(world, broker["spec"]["id"])
+            assert mine == {
+                v["metadata"]["name"]
+                for v in world.all("PersistentVolume")
+                if v["metadata"]["name"].startswith(node)
+            }
+            assert broker["spec"]["rack"] == f"zone-{'abc'[int(node[-1]) - 1]}"
+
+    def test_each_claim_requests_the_size_of_its_volume(self) -> None:
+        world = settled(1, 4, 2)
+        for claim in world.all("PersistentVolumeClaim"):
+            if claim["spec"].get("volumeName", "").startswith("node"):
+                volume = world.get("PersistentVolume", claim["spec"]["volumeName"])
+                assert claim["spec"]["resources"]["requests"] == volume["spec"]["capacity"]
+
+    def test_a_limit(self) -> None:
+        world = world_of(2, 4, 3, maxCount=2)
+        well(world)
+        assert {len(disks_of(world, i)) for i in range(3)} == {2}
+        # The largest ones.
+        assert {"node2-disk3", "node2-disk1"} in [volumes_of(world, i) for i in range(3)]
+
+    def test_a_node_without_volumes_gets_no_broker(self) -> None:
+        world = world_of(2, 0, 1)
+        world.settle(100)
+        assert {b["spec"]["node"] for b in world.all("KafkaBroker")} == {"node1", "node3"}
+        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "InsufficientNodes")
+        assert "without free volumes for all disks: node2" in wait["message"]
+        add_volume(world, 2, 0)
+        well(world)
+        assert len(world.all("KafkaBroker")) == 3
+
+    def test_brokers_on_shared_nodes_do_not_share_volumes(self) -> None:
+        world = world_of(2, 3, 1, brokers=4)
+        world.cluster["spec"]["scheduling"] = {"sharedNodes": True}
+        world.settle(100)
+        assert len(world.all("KafkaBroker")) == 3
+        assert "InsufficientNodes" in reasons(world)
+
+    def test_above_its_limit_a_node_has_room_for_another(self) -> None:
+        world = world_of(4, 4, 4, brokers=6, maxCount=2)
+        world.cluster["spec"]["scheduling"] = {"sharedNodes": True}
+        well(world)
+        assert [len(disks_of(world, i)) for i in range(6)] == [2] * 6
+        used = [volumes_of(world, i) for i in range(6)]
+        assert len(set().union(*used)) == 12
+
+    def test_a_volume_stays_free_for_a_controller(self) -> None:
+        world = world_of(3, 3, 3)
+        world.cluster["spec"]["controllers"]["storage"]["storageClass"] = "local-disks"
+        well(world)
+        assert len(world.running("controller")) == 3
+        assert [len(disks_of(world, i)) for i in range(3)] == [2] * 3
+
+    def test_a_volume_that_others_bind_meanwhile(self) -> None:
+        world = world_of(2, 2, 2)
+        until(world, lambda: len(world.all("KafkaBroker")) == 3)
+        node = world.get("KafkaBroker", "demo-broker-1")["spec"]["node"]
+        take(world, f"{node}-disk0")
+        well(world)
+        assert sorted(len(disks_of(world, i)) for i in range(3)) == [1, 2, 2]
+
+    def test_all_volumes_of_a_node_that_others_bind_meanwhile(self) -> None:
+        world = world_of(2, 1, 2, 3, brokers=3)
+        until(world, lambda: len(world.all("KafkaBroker")) == 3)
+        left = {b["spec"]["node"] for b in world.all("KafkaBroker")}
+        assert left == {"node1", "node2", "node3"}
+        take(world, "node2-disk0")
+        well(world)
+        assert {b["spec"]["node"] for b in world.all("KafkaBroker")} == {"node1", "node3", "node4"}
+        assert len(disks_of(world, 1)) == 3
+        assert world.get("KafkaBroker", "demo-broker-1")["spec"]["rack"] == "zone-d"
+
+    def test_no_node_is_left(self) -> None:
+        world = world_of(2, 1, 2)
+        until(world, lambda: len(world.all("KafkaBroker")) == 3)
+        take(world, "node2-disk0")
+        world.settle(100)
+        wait = next(
+            w for w in world.cluster["status"]["waiting"] if w["reason"] == "InsufficientVolumesOnNode"
+        )
+        assert "node2" in wait["message"]
+        add_volume(world, 2, 5)
+        well(world)
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"provisioner": "csi.example.com"}, "csi.example.com"),
+            ({"volumeBindingMode": "Immediate"}, "Immediate"),
+        ],
+    )
+    def test_a_class_whose_volumes_belong_to_no_node(self, change: dict[str, str], said: str) -> None:
+        world = world_of(2, 2, 2)
+        found = world.get("StorageClass", "local-disks")
+        before = dict(found)
+        found |= change
+        world.put(found)
+        for _ in range(5):
+            world.reconcile()
+            world.breathe()
+        assert world.all("KafkaBroker") == ()
+        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "ClassNotLocal")
+        assert said in wait["message"]
+        assert "disks.count" in wait["unblockedBy"]
+        world.put(before)
+        well(world)
+
+
+def take(world: Checked, name: str) -> None:
+    """Somebody else binds a volume."""
+    volume = world.get("PersistentVolume", name)
+    volume["spec"]["claimRef"] = {"namespace": "other", "name": "theirs", "uid": "u"}
+    volume["status"]["phase"] = "Bound"
+    world.put(volume)
+
+
+class TestMore:
+    def test_a_volume_that_appears_is_used_and_filled(self) -> None:
+        world = settled(2, 2, 2)
+        node = int(world.get("KafkaBroker", "demo-broker-1")["spec"]["node"][-1])
+        add_volume(world, node, 3)
+        plans = until(world, lambda: at(world, 1, "disk2") == "Active", 150)
+        gone = [a.pod for made in plans for a in made.actions if isinstance(a, Evict)]
+        assert gone == ["demo-broker-1"]
+        assert events(plans)[:1] == ["BackfillStarted"]
+        well(world)
+        assert world.disk(1, "disk2").logs
+        assert [len(disks_of(world, i)) for i in range(3)] == [2, 3, 2]
+
+    def test_a_network_volume_is_not_of_the_node(self) -> None:
+        world = settled(2, 2, 2)
+        name = add_volume(world, 1, 3)
+        del world.get("PersistentVolume", name)["spec"]["nodeAffinity"]
+        name = add_volume(world, 9, 3)  # of a node that does not exist
+        assert events([world.reconcile()]) == []
+        assert [len(disks_of(world, i)) for i in range(3)] == [2] * 3
+
+    def test_a_used_volume_of_another_cluster_is_not_used(self) -> None:
+        world = settled(2, 2, 2)
+        name = add_volume(world, int(world.get("KafkaBroker", "demo-broker-1")["spec"]["node"][-1]), 3)
+        world.disk_on(name).id = "somebody-elses"
+        until(world, lambda: "DiskUnusable" in reasons(world), 100)
+        for _ in range(20):
+            world.reconcile()
+            world.breathe()
+        assert world.disk_on(name).id == "somebody-elses"
+        assert at(world, 1, "disk2") == "Provisioning"
+        # Its claim is deleted, and the volume with its data is left to its owner: the broker has the disk no more.
+        world.get("PersistentVolume", name)["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+        world.get("PersistentVolumeClaim", "data-disk2-demo-1")["metadata"]["deletionTimestamp"] = "x"
+        well(world)
+        assert names_of(world, 1) == ["disk0", "disk1"]
+
+    def test_a_volume_that_others_bind_before_it_is_reserved(self) -> None:
+        world = settled(2, 2, 2)
+        name = add_volume(world, int(world.get("KafkaBroker", "demo-broker-1")["spec"]["node"][-1]), 3)
+        until(world, lambda: len(disks_of(world, 1)) == 3)
+        take(world, name)
+        well(world)
+        assert names_of(world, 1) == ["disk0", "disk1"]
+
+
+class TestFewer:
+    def test_volumes_that_are_not_listed_take_no_disk_away(self) -> None:
+        world = settled(2, 3, 2)
+        before = {i: disks_of(world, i) for i in range(3)}
+        for name in [v["metadata"]["name"] for v in world.all("PersistentVolume")]:
+            kept = world.objects.pop(("PersistentVolume", name))
+            made = world.reconcile()
+            assert not [a for a in made.actions if isinstance(a, Delete | Evict)]
+            assert {i: disks_of(world, i) for i in range(3)} == before
+            world.put(kept)
+        well(world)
+
+    def test_a_lower_limit_drains_the_highest(self) -> None:
+        world = settled(3, 3, 3)
+        volume = world.volume_of(0, "disk2")
+        world.cluster["spec"]["brokerPools"][0]["disks"]["maxCount"] = 2
+        plans = until(world, lambda: len(disks_of(world, 0)) == 2, 150)
+        assert next(e for e in events(plans) if e.startswith("DiskRem")) == "DiskRemovalStarted"
+        well(world)
+        assert [names_of(world, i) for i in range(3)] == [["disk0", "disk1"]] * 3
+        assert world.get("PersistentVolume", volume)["status"]["phase"] == "Released"
+
+    def test_one_is_drained_and_its_claim_deleted(self) -> None:
+        world = settled(3, 3, 3)
+        volume = world.volume_of(0, "disk1")
+        broker = world.get("KafkaBroker", "demo-broker-0")
+        broker["spec"]["maintenance"] = {"disks": [{"name": "disk1", "desiredState": "Drained"}]}
+        world.put(broker)
+        until(world, lambda: at(world, 0, "disk1") == "Drained", 150)
+        world.get("PersistentVolume", volume)["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+        world.get("PersistentVolumeClaim", "data-disk1-demo-0")["metadata"]["deletionTimestamp"] = "x"
+        until(world, lambda: names_of(world, 0) == ["disk0", "disk2"], 150)
+        well(world)
+        # It is wiped and given back, while the request to drain disk1 is still there.
+        found = world.get("PersistentVolume", volume)
+        found["spec"].pop("claimRef")
+        found["status"]["phase"] = "Available"
+        world.put(found)
+        world.disk_on(volume).id = None
+        world.disk_on(volume).logs.clear()
+        until(world, lambda: at(world, 0, "disk3") == "Active", 150)
+        well(world)
+
+    def test_a_dead_disk_is_replaced_in_its_place(self) -> None:
+        world = settled(2, 2, 3)
+        broker = next(b["spec"]["id"] for b in world.all("KafkaBroker") if len(b["spec"]["disks"]) == 3)
+        before = names_of(world, broker)
+        world.disk(broker, "disk1").state = "dead"
+        until(world, lambda: at(world, broker, "disk1") == "Evacuated", 150)
+        assert names_of(world, broker) == before
+        world.swap(broker, "disk1")
+        well(world)
+        assert names_of(world, broker) == before
+
+
+class TestOtherWay:
+    def test_from_a_number_to_all_and_back(self) -> None:
+        world = settled(2, 2, 2)
+        spec = world.cluster["spec"]["brokerPools"][0]
+        spec["disks"] = {"count": 2, "size": "50Gi", "storageClass": "local-disks"}
+        well(world)
+        for node in (1, 2, 3):
+            add_volume(world, node, 3)
+        well(world)
+        assert [len(disks_of(world, i)) for i in range(3)] == [2] * 3
+        spec["disks"] = dict(ALL)
+        well(world)
+        assert [len(disks_of(world, i)) for i in range(3)] == [3] * 3
+        spec["disks"] = {"count": 2, "size": "50Gi", "storageClass": "local-disks"}
+        well(world)
+        assert [len(disks_of(world, i)) for i in range(3)] == [2] * 3
+
+
+def test_planning_twice_does_nothing() -> None:
+    world = settled(2, 3, 2)
+    assert world.reconcile().actions == ()
+    assert names.disk_name(0) in names_of(world, 0)
