@@ -374,8 +374,9 @@ class Judge:
             found.append(f"{len(well)} of {pool['replicas']} brokers are ready")
         for number, pod in sorted(pods.items()):
             held = [c for c in claims_of(pod) if "metadata" not in c]
-            if len(held) != pool["disks"]["count"] - drained.get(int(number), 0):
-                found.append(f"broker {number} has {len(held)} of {pool['disks']['count']} disks")
+            wanted = self._disks_wanted(pool["disks"], pod)
+            if len(held) != wanted - drained.get(int(number), 0):
+                found.append(f"broker {number} has {len(held)} of {wanted} disks")
         for broker, errors in sorted(dict(world.truth("offline")).items()):
             found.append(f"broker {broker} has offline log dirs: {', '.join(errors)}")
         found += self._hanging()
@@ -385,6 +386,15 @@ class Judge:
                 found.append(f"broker {other[0]} runs without {key}={value}")
         found += self._partitions()
         return found
+
+    def _disks_wanted(self, disks: Json, pod: Json) -> int:
+        """How many disks a broker should have: with ``all``, those that it has and those that are free on its node."""
+        if not disks.get("all"):
+            return int(disks["count"])
+        broker = self.world.api.get("KafkaBroker", pod["metadata"]["name"])
+        having = len(broker["spec"]["disks"]) if broker is not None else 0
+        free = self.world.controllers.free(pod["spec"].get("nodeName", ""))
+        return min(int(disks.get("maxCount", 64)), having + len(free))
 
     def _stopped(self) -> set[int]:
         """Brokers that a user stopped: that they are in no ISR is as desired."""
