@@ -1,17 +1,24 @@
 """``disks.all``: every volume of a class on a broker's node is one of its disks; more as they appear, fewer only by a removal."""
 
+from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 from spindle.api import names
 from spindle.model.actions import Delete, Evict
+from spindle.model.view import Broker, KafkaView, LogDir, Partition
+from spindle.planner.planner import plan
+from spindle.planner.problem import Goals
+from spindle.planner.sources import from_view
 from tests.model.checked import Checked
 from tests.model.kafka import path_of
 from tests.model.nodes import new_volume
 from tests.unit.test_change_disks import at, disks_of
-from tests.unit.test_healing_plan import events, reasons, until
+from tests.unit.test_healing_plan import delete, events, reasons, until
+from tests.unit.test_node_loss import lose, node_of
 
 ALL = {"all": True, "storageClass": "local-disks"}
 SIZES = ("100Gi", "200Gi", "50Gi", "400Gi")
@@ -338,3 +345,127 @@ def test_planning_twice_does_nothing() -> None:
     world = settled(2, 3, 2)
     assert world.reconcile().actions == ()
     assert names.disk_name(0) in names_of(world, 0)
+
+
+class TestTrouble:
+    @pytest.mark.parametrize("deleted", [False, True])
+    def test_a_lost_node(self, *, deleted: bool) -> None:
+        world = settled(2, 3, 2)
+        broker = next(b["spec"]["id"] for b in world.all("KafkaBroker") if b["spec"]["node"] == "node2")
+        lose(world, broker, deleted=deleted)
+        world.add_node("node4", "zone-b", 0)
+        add_volume(world, 4, 0)
+        until(world, lambda: node_of(world, broker) == "node4" and broker in world.kafkas.running, 200)
+        until(world, lambda: at(world, broker, "disk0") == "Active", 150)
+        well(world)
+        assert names_of(world, broker) == ["disk0"]
+        assert world.volume_of(broker, "disk0") == "node4-disk0"
+
+    def test_a_lost_node_and_one_with_more_disks(self) -> None:
+        world = settled(2, 3, 2)
+        broker = next(b["spec"]["id"] for b in world.all("KafkaBroker") if b["spec"]["node"] == "node1")
+        lose(world, broker)
+        world.add_node("node4", "zone-a", 0)
+        for disk in range(4):
+            add_volume(world, 4, disk)
+        until(world, lambda: node_of(world, broker) == "node4" and broker in world.kafkas.running, 200)
+        until(world, lambda: at(world, broker, "disk3") == "Active", 150)
+        well(world)
+        assert len(names_of(world, broker)) == 4
+
+    def test_a_record_that_was_edited(self) -> None:
+        world = settled(3, 3, 3)
+        broker = world.get("KafkaBroker", "demo-broker-0")
+        node = int(broker["spec"]["node"][-1])
+        broker["spec"]["disks"] = broker["spec"]["disks"][:-1]
+        world.put(broker)
+        add_volume(world, node, 7)
+        until(world, lambda: len(disks_of(world, 0)) == 4, 150)
+        well(world)
+        assert len(volumes_of(world, 0)) == 4
+
+    def test_a_limit_that_is_lowered_before_the_disk_is_used_frees_its_volume(self) -> None:
+        for passes in range(1, 8):
+            world = settled(2, 2, 2)
+            node = int(world.get("KafkaBroker", "demo-broker-0")["spec"]["node"][-1])
+            name = add_volume(world, node, 7)
+            for _ in range(passes):
+                world.reconcile()
+            world.cluster["spec"]["brokerPools"][0]["disks"]["maxCount"] = 2
+            well(world)
+            assert names_of(world, 0) == ["disk0", "disk1"]
+            assert world.get("PersistentVolume", name)["status"]["phase"] == "Available"
+            assert not world.get("PersistentVolume", name)["spec"].get("claimRef")
+
+    def test_two_pools_with_the_same_class(self) -> None:
+        world = world_of(3, 3, 3)
+        main = world.cluster["spec"]["brokerPools"][0]
+        world.cluster["spec"]["brokerPools"] = [main, main | {"name": "other", "replicas": 2}]
+        world.cluster["spec"]["scheduling"] = {"sharedNodes": True}
+        world.settle(150)
+        used = [
+            c["spec"]["volumeName"]
+            for c in world.all("PersistentVolumeClaim")
+            if "-disk" in c["metadata"]["name"]
+        ]
+        assert len(used) == len(set(used))
+        for broker in world.all("KafkaBroker"):
+            assert (
+                len(
+                    {
+                        world.get("PersistentVolume", v)["metadata"]["name"][:5]
+                        for v in volumes_of(world, broker["spec"]["id"])
+                    }
+                )
+                == 1
+            )
+        assert "InsufficientNodes" in reasons(world)
+
+    def test_a_class_that_gets_a_provisioner_changes_nothing_that_runs(self) -> None:
+        world = settled(2, 2, 2)
+        found = dict(world.get("StorageClass", "local-disks")) | {"provisioner": "csi.example.com"}
+        world.put(found)
+        add_volume(world, 1, 7)
+        assert events([world.reconcile()]) == []
+        assert "ClassNotLocal" in reasons(world)
+        assert [len(disks_of(world, i)) for i in range(3)] == [2] * 3
+
+    def test_a_cluster_that_is_applied_again_has_its_disks(self) -> None:
+        world = settled(2, 4, 1)
+        before = {i: volumes_of(world, i) for i in range(3)}
+        delete(world)
+        well(world)
+        assert {i: volumes_of(world, i) for i in range(3)} == before
+
+
+GB = 10**9
+PARTITIONS = 120
+
+
+def test_unequal_disks_are_balanced_by_capacity() -> None:
+    """A disk of twice the size ends with twice the bytes, on brokers with different numbers of disks."""
+    sizes = {0: (100, 200), 1: (100, 100, 100), 2: (50, 250)}
+    brokers = {
+        i: Broker(id=i, rack=f"r{i}", fenced=False, log_dirs=tuple(_log_dirs(mine)))
+        for i, mine in sizes.items()
+    }
+    partitions = tuple(
+        Partition(topic="t", index=p, leader=0, replicas=(0, 1, 2), isr=(0, 1, 2)) for p in range(PARTITIONS)
+    )
+    shown = from_view(KafkaView(cluster_id="c", brokers=brokers, partitions=partitions))
+    ends = plan(shown, Goals(leader_band=None)).after / shown.capacity
+    assert ends == pytest.approx(np.full(len(ends), PARTITIONS / 300), rel=0.2)
+
+
+def _log_dirs(sizes: tuple[int, ...]) -> Iterator[LogDir]:
+    """The replicas of a broker are on its last disks."""
+    for index, size in enumerate(sizes):
+        each = 60 if len(sizes) == 3 else PARTITIONS  # of three, none is large enough for all of them
+        last = len(sizes) - 1
+        held = {("t", p): GB for p in range(PARTITIONS) if last - p // each == index}
+        yield LogDir(
+            path=path_of(f"disk{index}"),
+            total_bytes=size * GB,
+            usable_bytes=size * GB - sum(held.values()),
+            replicas=held,
+        )

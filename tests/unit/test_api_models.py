@@ -28,6 +28,7 @@ def test_the_sample_round_trips() -> None:
     assert KafkaCluster.parse(written) == cluster
     assert written["metadata"] == {"name": "demo"}
     assert written["spec"]["brokerPools"][0]["disks"] == {
+        "all": False,
         "count": 2,
         "size": "100Gi",
         "storageClass": "local-disks",

@@ -98,10 +98,11 @@ def _recreate_broker(
         fresh = uuid_from_entropy(
             state.snap.entropy, "broker", str(node_id), slot.name, slot.disk["directoryId"]
         )
-        nothing = {"fsUuid": None, "pv": None, "pvUid": None, "added": None}
-        records.note_disk(node_id, slot.name, mode=disk_facts.ACTIVE, directoryId=fresh, **nothing)
-        if location.disks and slot.name not in location.disks:
-            records.drop_disk(node_id, slot.name)
+        # One that the new node has no volume for becomes an added disk without a volume, which is dropped once the list of log dirs is without it.
+        gone = bool(location.disks) and slot.name not in location.disks
+        nothing = {"fsUuid": None, "pv": None, "pvUid": None, "added": gone or None}
+        mode = disk_facts.ABSENT if gone else disk_facts.ACTIVE
+        records.note_disk(node_id, slot.name, mode=mode, directoryId=fresh, **nothing)
     for name in location.disks:
         if name not in there:
             records.add_disk(node_id, new_disk(state, node_id, name))
