@@ -403,23 +403,14 @@ class TestTrouble:
         world.cluster["spec"]["brokerPools"] = [main, main | {"name": "other", "replicas": 2}]
         world.cluster["spec"]["scheduling"] = {"sharedNodes": True}
         world.settle(150)
-        used = [
-            c["spec"]["volumeName"]
-            for c in world.all("PersistentVolumeClaim")
-            if "-disk" in c["metadata"]["name"]
-        ]
-        assert len(used) == len(set(used))
-        for broker in world.all("KafkaBroker"):
-            assert (
-                len(
-                    {
-                        world.get("PersistentVolume", v)["metadata"]["name"][:5]
-                        for v in volumes_of(world, broker["spec"]["id"])
-                    }
-                )
-                == 1
-            )
-        assert "InsufficientNodes" in reasons(world)
+        for broker in range(3):  # those of the first pool
+            node = world.get("KafkaBroker", f"demo-broker-{broker}")["spec"]["node"]
+            assert volumes_of(world, broker) == {f"{node}-disk{disk}" for disk in range(3)}
+        assert len(world.running("broker")) == 3
+        wait = next(
+            w for w in world.cluster["status"]["waiting"] if w["reason"] == "InsufficientVolumesOnNode"
+        )
+        assert "no other node has free volumes" in wait["message"]
 
     def test_a_class_that_gets_a_provisioner_changes_nothing_that_runs(self) -> None:
         world = settled(2, 2, 2)
