@@ -32,6 +32,8 @@ class WatchedDisk:
         ballast: bytes of ballast to keep on it.
         cluster_id: Kafka's cluster id; empty while it is unknown.
         path, root: path of the volume and of the folder around all volumes, as this process sees them.
+        in_pod: whether the path is where the kubelet mounts the volume for its broker's pod (`spindle.model.pod_volumes`). Without the pod nothing is
+            mounted there, so that says nothing about the disk.
         log_dir: Kafka's path of the log dir on it.
         fs_uuid: recorded UUID of the file system; None if there is none.
         mode: Active, Placeholder or Absent.
@@ -47,6 +49,7 @@ class WatchedDisk:
     fs_uuid: str | None
     mode: str
     root: str = ""
+    in_pod: bool = False
     ballast: int = 0
     scrub: tuple[int, int] | None = None
     scrub_first: tuple[str, ...] = ()
@@ -63,6 +66,7 @@ class WatchedDisk:
             interval=interval,
             root=self.root,
             ballast=self.ballast,
+            beneath=self.root if self.in_pod else "",
         )
 
 
@@ -172,6 +176,18 @@ class Disk:
         """``major:minor`` of the mounted device."""
         return self._found.device if self._found is not None else None
 
+    @property
+    def unwatched(self) -> str:
+        """Why it cannot be looked at now, as a sentence; empty if it can, or if that is not known yet."""
+        checked = self.glanced
+        if not self.slot.in_pod or checked is None or checked.errno:
+            return ""
+        if not checked.readable:
+            return f"The agent may not open {self.slot.path}: its user or its groups lack the right."
+        if not checked.mounted:
+            return "The kubelet has not mounted the volume for the pod of its broker."
+        return ""
+
     def ready(self, now: float) -> bool:
         """Whether the first check and write have completed, or have been pending for long enough."""
         return (self.glanced is not None and self._found is not None) or now - self._started > _SILENT
@@ -209,7 +225,7 @@ class Disk:
     def entry(self, latency: Latency, now: float) -> dict[str, Any] | None:
         """The disk's entry in ``status.observed.disks``; None before the first verdict."""
         judged = self.judged
-        if judged is None:
+        if judged is None or self.unwatched:
             return None
         found = self._found or Found(mounted=False)
         content, _ = self._content()
@@ -250,6 +266,8 @@ class Disk:
         content, reason = self._content()
         readable = checked is not None and checked.readable
         mounted = checked.mounted if checked is not None and readable else None
+        if self.unwatched:
+            return Signals(directory_id=slot.directory_id, mode=slot.mode)
         return Signals(
             directory_id=slot.directory_id,
             mode=slot.mode,

@@ -97,7 +97,7 @@ class NodeState(Collector):
         yield from self._agent(now)
 
     def _of_disk(self, labels: tuple[str, ...], disk: Disk, now: float) -> Iterable[Sample]:
-        if disk.judged is not None:
+        if disk.judged is not None and not disk.unwatched:
             yield table.AGENT_VERDICT, (*labels, disk.judged.verdict.value), 1
         sizes, took = disk.glanced, self._node.latency_of(disk)
         if sizes is not None and sizes.total_bytes:

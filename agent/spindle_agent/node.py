@@ -16,10 +16,11 @@ from spindle.disks.findings import ProbeSettings
 from spindle.disks.signals import Latency, compare
 from spindle_agent.broker.credentials import Credentials
 from spindle_agent.broker.session import BrokerSession
-from spindle_agent.disk import Disk, WatchedDisk, first_of, pace_of
+from spindle_agent.disk import Disk
 from spindle_agent.disk_settings import DiskSettings
 from spindle_agent.moves.mover import Mover
 from spindle_agent.options import Options
+from spindle_agent.places import slots_of, unwatched_of
 from spindle_agent.probing import diskstats, timer_lag
 from spindle_agent.probing.messages import QuickChecked, Recalled, Remember, Report, well
 from spindle_agent.probing.pool import Key, Pool
@@ -76,7 +77,7 @@ class Node:
         self.scrubs: Scrubs | None = None
         self.pool: Pool
         self.disks: dict[Key, Disk] = {}
-        self._told: dict[Key, Json] = {}
+        self._told: dict[Key, tuple[Json | None, str]] = {}
         self._told_strain: dict[Name, Json] = {}
         self.ticked_at = time.monotonic()
 
@@ -192,7 +193,7 @@ class Node:
             words = " ".join(part for part in (after.verdict, after.reason, after.message) if part)
             log.log(level, "%s: %s", "/".join(key), words)
         # Most reports change nothing that is told.
-        if self._entry(key, disk, now) != self._told.get(key):
+        if self._report(key, disk, now) != self._told.get(key):
             self.tell(key[:2])
         self._tell_strain()
 
@@ -204,22 +205,31 @@ class Node:
         disks = self._disks_of(name)
         if name not in self._sessions or not all(disk.ready(now) for _, disk in disks):
             return
-        told = {key: entry for key, disk in disks if (entry := self._entry(key, disk, now)) is not None}
+        told = {key: self._report(key, disk, now) for key, disk in disks}
         self._told |= told
         self._told_strain[name] = strain = self.strain.fields()
         observed = {
             "node": self._options.node,
-            "disks": sorted(told.values(), key=lambda entry: str(entry["name"])),
+            "disks": sorted((e for e, _ in told.values() if e is not None), key=lambda e: str(e["name"])),
+            **self._unwatched(name, {key[2]: reason for key, (_, reason) in told.items() if reason}),
             **self._sessions[name][0].mover.fields(),
             **strain,
         }
         self._publisher.offer(name, observed)
 
-    def _entry(self, key: Key, disk: Disk, now: float) -> Json | None:
+    def _unwatched(self, name: Name, found: Mapping[str, str]) -> Json:
+        """The disks of a broker that cannot be looked at, with the reasons; ``found`` are those of disks with a worker."""
+        reasons = {**unwatched_of(self._objects[name], self._options), **found}
+        entries = [{"name": disk, "message": reason} for disk, reason in sorted(reasons.items())]
+        return {"unwatched": entries} if entries else {}
+
+    def _report(self, key: Key, disk: Disk, now: float) -> tuple[Json | None, str]:
+        """The disk's entry in the status, or why there is none."""
         entry = disk.entry(self.latency_of(disk), now)
         if entry is None:
-            return None
-        return entry | self.fills.told(key) | (self.scrubs.told(key) if self.scrubs is not None else {})
+            return None, disk.unwatched
+        entry |= self.fills.told(key) | (self.scrubs.told(key) if self.scrubs is not None else {})
+        return entry, ""
 
     # Periodic work
 
@@ -357,35 +367,6 @@ class Node:
             if obj is not None
             else ProbeSettings()
         )
-
-
-def slots_of(obj: Mapping[str, Any], options: Options) -> list[WatchedDisk]:
-    """The disks of a KafkaBroker that can be inspected from here."""
-    spec = obj["spec"]
-    told = {disk["name"]: disk for disk in (obj.get("status") or {}).get("disks") or ()}
-    found = []
-    for disk in spec.get("disks") or ():
-        about = told.get(disk["name"]) or {}
-        place = options.local_path(str(about["path"])) if about.get("path") else None
-        if place is not None:
-            found.append(
-                WatchedDisk(
-                    broker_id=int(spec["id"]),
-                    name=disk["name"],
-                    directory_id=disk["directoryId"],
-                    path=place[0],
-                    root=place[1],
-                    log_dir=about.get("logDir") or names.log_dir(disk["name"]),
-                    fs_uuid=disk.get("fsUuid"),
-                    mode=disk.get("mode", "Active"),
-                    ballast=int(spec.get("ballastBytes") or 0)
-                    if disk.get("mode", "Active") == "Active"
-                    else 0,
-                    scrub=pace_of(spec),
-                    scrub_first=first_of(spec),
-                )
-            )
-    return found
 
 
 def seen_disks(obj: Mapping[str, Any], watched: Mapping[str, Disk]) -> list[SeenDisk]:

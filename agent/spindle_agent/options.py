@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from spindle.api import names
+from spindle.model.pod_volumes import path_in_pods
 from spindle_shared import logs
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -22,7 +23,8 @@ class Options:
         node: name of the Kubernetes node.
         namespaces: namespaces whose brokers are served; empty for all.
         own_namespace: the agents' namespace, with the Leases and certificates.
-        roots: folders below which volumes are probed; others are left out.
+        roots: folders below which local volumes are probed; others are left out.
+        kubelet_pods: the kubelet's folder of pods, below which it mounts volumes that are not local; empty to leave these out.
         prefix: folder under which the node's paths appear in this container; empty if they are the same.
         api_server: URL of the API server; empty for this pod's cluster.
         token_file, ca_file: credentials for the API server.
@@ -46,6 +48,7 @@ class Options:
     broker_host: str
     key_file: Path | None = None
     log_level: str = "info"
+    kubelet_pods: str = ""
 
     def local_path(self, path: str) -> tuple[str, str] | None:
         """The local path of a volume's path on the node, and of the root above it; None if it is below no root."""
@@ -53,6 +56,12 @@ class Options:
         here = self.prefix.rstrip("/")
         root = next((root for root in self.roots if plain.startswith(root.rstrip("/") + "/")), None)
         return None if root is None else (here + plain, here + root)
+
+    def path_in_pods(self, kind: str, pod_uid: str, volume: str) -> tuple[str, str] | None:
+        """The local path of a volume that the kubelet mounts for a pod, and of its folder of pods; None if the path would lead elsewhere."""
+        inside = path_in_pods(kind, pod_uid, volume)
+        folder = self.prefix.rstrip("/") + self.kubelet_pods
+        return None if inside is None or not self.kubelet_pods else (f"{folder}/{inside}", folder)
 
     def host_of(self, namespace: str, cluster: str, broker_id: int) -> str:
         """Host name of a broker."""
@@ -69,6 +78,7 @@ def parse(arguments: list[str]) -> Options:
         namespaces=tuple(args.namespace or ()),
         own_namespace=args.own_namespace,
         roots=tuple(os.path.normpath(root) for root in args.disk_root or ()),
+        kubelet_pods=os.path.normpath(args.kubelet_pods) if args.kubelet_pods else "",
         prefix=args.host_prefix,
         api_server=args.api_server or _in_cluster(),
         token_file=args.token_file,
@@ -105,6 +115,11 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         action="append",
         default=[root for root in env.get("SPINDLE_DISK_ROOTS", "").split(",") if root] or None,
         help="probe volumes below this folder of the node; may be repeated (SPINDLE_DISK_ROOTS)",
+    )
+    parser.add_argument(
+        "--kubelet-pods",
+        default=env.get("SPINDLE_KUBELET_PODS", ""),
+        help="probe volumes that are not local below this folder, in which the kubelet mounts them (SPINDLE_KUBELET_PODS; default: leave them out)",
     )
     parser.add_argument(
         "--host-prefix",

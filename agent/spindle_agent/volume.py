@@ -34,17 +34,44 @@ def describe(number: int | None) -> str:
 
 
 @contextmanager
-def opened_root(path: str) -> Iterator[int]:
-    """A descriptor of a volume's root.
-
-    Raises:
-        OSError: the folder does not exist, or the disk returned an error.
-    """
-    root = os.open(path, _FOLDER)
+def opened_root(path: str, beneath: str = "") -> Iterator[int]:
+    """A descriptor of a volume's root; arguments and errors as for `open_root`."""
+    root = open_root(path, beneath)
     try:
         yield root
     finally:
         os.close(root)
+
+
+def open_root(path: str, beneath: str = "") -> int:
+    """A descriptor of a volume's root.
+
+    Args:
+        path: absolute path of the volume.
+        beneath: a folder above it whose other entries belong to others: no part of the path below it may be a link, and only the last may be on
+            another file system. Empty if the whole path is the administrator's.
+
+    Raises:
+        FileNotFoundError, NotADirectoryError: it does not exist, or the path below ``beneath`` leads elsewhere.
+        OSError: the disk returned an error.
+    """
+    if not beneath:
+        return os.open(path, _FOLDER)
+    *above, last = _parts(os.path.relpath(path, beneath))
+    at = os.open(beneath, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        device = os.fstat(at).st_dev
+        for part in above:
+            at = _step(at, part)
+            _check_folder(os.fstat(at), device, path)
+        at = _step(at, last)
+        about = os.fstat(at)
+        _check_folder(about, about.st_dev, path)
+        return os.open(f"/proc/self/fd/{at}", _FOLDER)
+    except ForeignFileError as error:
+        raise FileNotFoundError(errno.ENOENT, str(error), path) from error
+    finally:
+        os.close(at)
 
 
 def open_folder(root: int, path: str) -> int:
@@ -63,9 +90,7 @@ def open_folder(root: int, path: str) -> int:
     at = os.dup(root)
     try:
         for part in _parts(path):
-            following = os.open(part, _LOOK, dir_fd=at)
-            os.close(at)
-            at = following
+            at = _step(at, part)
             _check_folder(os.fstat(at), device, path)
         return os.open(f"/proc/self/fd/{at}", _FOLDER)
     finally:
@@ -138,6 +163,13 @@ def _existing(folder: int, name: str, flags: int, device: int, path: str) -> int
         return os.open(f"/proc/self/fd/{seen}", flags | os.O_NONBLOCK | os.O_CLOEXEC)
     finally:
         os.close(seen)
+
+
+def _step(folder: int, name: str) -> int:
+    """A descriptor of what has this name in a folder, in place of the folder's."""
+    following = os.open(name, _LOOK, dir_fd=folder)
+    os.close(folder)
+    return following
 
 
 def _check_folder(about: os.stat_result, device: int, path: str) -> None:

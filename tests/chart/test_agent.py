@@ -68,6 +68,37 @@ def test_it_knows_its_node_and_sees_the_disks_where_the_node_has_them(render: Re
     assert [each["emptyDir"]["medium"] for each in spec["volumes"] if "emptyDir" in each] == ["Memory"]
 
 
+def test_the_kubelets_pods_are_seen_only_on_request_and_not_written(render: Render) -> None:
+    without = agent(render())["spec"]["template"]["spec"]
+    assert "kubelet" not in str(without)
+    assert "supplementalGroups" not in without["securityContext"]
+
+    objects = render(
+        "agent.kubeletPods=true",
+        "agent.kubeletRootDir=/srv/kubelet",
+        "agent.podSecurityContext.supplementalGroups={7}",
+    )
+    spec, only = agent(objects)["spec"]["template"]["spec"], container(objects)
+    assert "--kubelet-pods=/srv/kubelet/pods" in only["args"]
+    (mount,) = (each for each in only["volumeMounts"] if each["name"] == "kubelet-pods")
+    assert mount == {
+        "name": "kubelet-pods",
+        "mountPath": "/srv/kubelet/pods",
+        "readOnly": True,
+        "mountPropagation": "HostToContainer",
+    }
+    (volume,) = (each for each in spec["volumes"] if each["name"] == "kubelet-pods")
+    assert volume["hostPath"] == {"path": "/srv/kubelet/pods", "type": "Directory"}
+    assert [int(group) for group in spec["securityContext"]["supplementalGroups"]] == [7, 0]
+    # All else is as without: no capability, no other user, no right more.
+    assert only["securityContext"] == without["containers"][0]["securityContext"]
+    assert spec["securityContext"].items() >= without["securityContext"].items()
+    assert rights(objects) == rights(render())
+    plain = agent(render("agent.kubeletPods=true"))["spec"]["template"]["spec"]
+    assert plain["securityContext"]["supplementalGroups"] == [0]
+    assert "--kubelet-pods=/var/lib/kubelet/pods" in plain["containers"][0]["args"]
+
+
 def test_agents_have_a_namespace_that_lets_them_mount_the_host(render: Render) -> None:
     objects = render()
     (namespace,) = of_kind(objects, "Namespace")
@@ -209,6 +240,8 @@ def test_operator_and_agents_are_told_apart_by_their_selectors(render: Render) -
         pytest.param("agent.diskRoots={/mnt/disks/}", "diskRoots", id="a slash at the end"),
         pytest.param("agent.diskRoots={/mnt:ro}", "diskRoots", id="a colon"),
         pytest.param("agent.diskRoots=null", "diskRoots", id="no roots"),
+        pytest.param("agent.kubeletPods=yes-please", "kubeletPods", id="no yes or no"),
+        pytest.param("agent.kubeletRootDir=/var/../etc", "kubeletRootDir", id="a way round to the kubelet"),
         pytest.param("agent.namespace=Upper", "namespace", id="no name of a namespace"),
         pytest.param("agent.replicas=2", "replicas", id="a key that there is not"),
     ],

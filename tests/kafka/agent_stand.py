@@ -5,9 +5,10 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from spindle.disks.findings import ProbeSettings
 from spindle.model.disk_identity import Identity, render_identity, render_meta_properties
@@ -78,7 +79,7 @@ class Stand:
         self.ids: dict[str, str] = {}
         self.recorded: dict[str, str | None] = {}
         self.node = Node(
-            parse([f"--disk-root={base}", "--node=here"]),
+            parse(["--node=here", *self.options()]),
             cast("Any", self.notes),
             cast("Any", NoSecrets()),
             cast("Any", Fixed(tuning)),
@@ -86,8 +87,14 @@ class Stand:
         )
         self.node.pool = Pool(fork_server, self.node.take, self.node.worker_started)
 
+    def options(self) -> list[str]:
+        return [f"--disk-root={self.base}"]
+
     def path(self, name: str) -> Path:
         return self.base / name
+
+    def status(self) -> dict[str, Any]:
+        return {"disks": [{"name": name, "path": str(self.path(name))} for name in self.ids]}
 
     def insert(
         self,
@@ -140,7 +147,7 @@ class Stand:
                             for name, directory_id in self.ids.items()
                         ],
                     },
-                    "status": {"disks": [{"name": name, "path": str(self.path(name))} for name in self.ids]},
+                    "status": self.status(),
                 }
             }
         )
@@ -165,10 +172,15 @@ class Stand:
         return await self.until(reached, seconds)
 
 
+Kind = TypeVar("Kind", bound=Stand)
+
+
 @contextlib.asynccontextmanager
-async def stand(base: Path, tuning: ProbeSettings | None = None) -> AsyncIterator[Stand]:
+async def standing(
+    kind: Callable[[Path, ForkServer, ProbeSettings], Kind], base: Path, tuning: ProbeSettings | None = None
+) -> AsyncIterator[Kind]:
     fork_server = ForkServer.start()
-    made = Stand(base, fork_server, tuning or ProbeSettings())
+    made = kind(base, fork_server, tuning or ProbeSettings())
     clock = asyncio.create_task(made.node.run())
     try:
         yield made
@@ -183,3 +195,7 @@ async def stand(base: Path, tuning: ProbeSettings | None = None) -> AsyncIterato
         fork_server.channel.close()
         await asyncio.sleep(0.3)
         unmount_all_below(base)
+
+
+def stand(base: Path, tuning: ProbeSettings | None = None) -> AbstractAsyncContextManager[Stand]:
+    return standing(Stand, base, tuning)

@@ -12,8 +12,8 @@ from spindle.model import disk_facts
 from spindle.model.disk_facts import Found
 from spindle.model.disk_identity import Identity, MetaProperties
 from spindle_agent.disk import Disk, WatchedDisk, coarse
-from spindle_agent.node import slots_of
 from spindle_agent.options import Options, parse
+from spindle_agent.places import slots_of, unwatched_of
 from spindle_agent.probing import diskstats
 from spindle_agent.probing.messages import (
     Began,
@@ -27,6 +27,7 @@ from spindle_agent.probing.messages import (
 )
 
 ID, OTHER = "A" * 22, "B" * 22
+UID = "3e2f6b1c-9f1a-4c57-8f1a-2b9d0c7f4e11"
 FS, NEW_FS = "530f8455-460d-421d-bd7a-cacf03e904a3", "9cde6de4-6e63-4ec6-8775-537ce753e927"
 SLOT = WatchedDisk(
     broker_id=3,
@@ -252,6 +253,78 @@ def test_disks_outside_the_roots_are_left_out() -> None:
     assert (slot.name, slot.path, slot.root) == ("a", "/host/mnt/disks/a", "/host/mnt/disks")
     assert slot.log_dir == "/var/lib/kafka/disks/a/log"
     assert slots_of(obj, options()) == []
+
+
+def csi_broker(uid: str = UID, **volume: str) -> dict[str, Any]:
+    status = {"name": "a", "pv": "pvc-1.x", "volumeType": "csi"} | volume
+    return {
+        "spec": {"id": 1, "disks": [{"name": "a", "directoryId": ID}], "scrub": {}, "ballastBytes": 7},
+        "status": {"disks": [status], "podUid": uid},
+    }
+
+
+def test_a_volume_that_is_not_local_is_where_the_kubelet_mounts_it() -> None:
+    seeing = options("--kubelet-pods=/var/lib/kubelet/pods/", "--host-prefix=/host")
+    (slot,) = slots_of(csi_broker(), seeing)
+
+    assert slot.path == f"/host/var/lib/kubelet/pods/{UID}/volumes/kubernetes.io~csi/pvc-1.x/mount"
+    assert slot.watch(1.0).beneath == slot.root == "/host/var/lib/kubelet/pods"
+    assert slot.ballast == 7
+    assert slot.scrub is None, "a scrub would keep the kubelet from unmounting it"
+    assert unwatched_of(csi_broker(), seeing) == {}
+    assert SLOT.watch(1.0).beneath == "", "the path of a local volume is the administrator's"
+
+
+@pytest.mark.parametrize(
+    ("obj", "arguments", "why"),
+    [
+        (csi_broker(), [], "agent.kubeletPods=true"),
+        (csi_broker(""), ["--kubelet-pods=/p"], "no pod"),
+        (csi_broker("../x"), ["--kubelet-pods=/p"], "none that Kubernetes gives"),
+        (csi_broker(pv=".."), ["--kubelet-pods=/p"], "none that Kubernetes gives"),
+        (csi_broker(pv="a/../../b"), ["--kubelet-pods=/p"], "none that Kubernetes gives"),
+        (csi_broker(volumeType="flexVolume"), ["--kubelet-pods=/p"], "this type (flexVolume)"),
+        (csi_broker(path="/srv/a"), ["--disk-root=/mnt/disks"], "agent.diskRoots: /mnt/disks"),
+    ],
+)
+def test_what_cannot_be_looked_at_has_a_reason(obj: dict[str, Any], arguments: list[str], why: str) -> None:
+    assert slots_of(obj, options(*arguments)) == []
+    assert why in unwatched_of(obj, options(*arguments))["a"]
+
+
+def test_a_disk_without_a_volume_needs_no_reason() -> None:
+    obj = {"spec": {"id": 1, "disks": [{"name": "a", "directoryId": ID}]}}
+    assert slots_of(obj, options("--kubelet-pods=/p")) == []
+    assert unwatched_of(obj, options("--kubelet-pods=/p")) == {}
+
+
+IN_POD = replace(SLOT, in_pod=True)
+
+
+@pytest.mark.parametrize(
+    ("unseen", "why"), [({"mounted": False}, "has not mounted"), ({"readable": False}, "may not open")]
+)
+def test_a_volume_that_is_not_mounted_for_its_pod_is_neither_dead_nor_healed(
+    unseen: dict[str, bool], why: str
+) -> None:
+    one = disk(slot=IN_POD)
+    assert one.unwatched == ""
+    for at in (2.0, 2.5, 60.0):
+        one.take(glance(at, **unseen))
+        assert not one.assess(Latency(), at, TUNING)
+        assert one.entry(Latency(), at) is None
+        assert why in one.unwatched
+    for at in (61.0, 61.5):
+        one.take(glance(at, errno=errno.EIO))
+        one.assess(Latency(), at, TUNING)
+    assert entry(one)["verdict"] == "Failed"
+    for at in range(62, 200):
+        one.take(glance(float(at), **unseen))
+        one.assess(Latency(), float(at), TUNING)
+    one.take(glance(200.0))
+    one.take(Probed(at=200.0, seconds=0.001))
+    one.assess(Latency(), 200.0, TUNING)
+    assert entry(one, 200.0)["verdict"] == "Failed", "it must be seen healthy for a while first"
 
 
 def test_brokers_have_their_names_in_kubernetes() -> None:

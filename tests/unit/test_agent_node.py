@@ -100,10 +100,12 @@ class NoBroker:
 class Setting:
     """A node without processes."""
 
+    more: tuple[str, ...] = ()
+
     def __init__(self) -> None:
         self.pool, self.publisher, self.disk_settings = FakePool(), FakePublisher(), FakeTunings()
         self.node = Node(
-            parse(["--node=here", "--disk-root=/mnt"]),
+            parse(["--node=here", "--disk-root=/mnt", *self.more]),
             cast("Any", self.publisher),
             cast("Any", NoBroker()),
             cast("Any", self.disk_settings),
@@ -220,6 +222,58 @@ async def test_brokers_and_disks_come_and_go(setting: Setting) -> None:
     assert set(setting.node.disks) == {("ns", "b0", "disk0")}
     assert set(setting.publisher.seen) == {("ns", "b0")}
     setting.reports(("ns", "b1", "disk0"), WELL)  # a late report of one that is gone
+
+
+class CsiSetting(Setting):
+    """A node whose agent sees the kubelet's folder of pods."""
+
+    more = ("--kubelet-pods=/pods",)
+
+    def pod(self, uid: str) -> None:
+        obj = kafka_broker(NAME[1])
+        disks = [{"name": disk, "pv": f"pv-{disk}", "volumeType": "csi"} for disk in DISKS]
+        self.node.sees({NAME: obj | {"status": {"disks": disks, "podUid": uid}}})
+
+    def path(self, disk: str) -> str:
+        return self.pool.watched[(*NAME, disk)].path
+
+    def why(self) -> dict[str, str]:
+        return {each["name"]: each["message"] for each in self.publisher.offers[NAME].get("unwatched", ())}
+
+
+async def test_the_volumes_of_a_pod_are_told_as_long_as_they_are_mounted() -> None:
+    setting = CsiSetting()
+    setting.pod("uid-1")
+    assert setting.path("disk0") == "/pods/uid-1/volumes/kubernetes.io~csi/pv-disk0/mount"
+    setting.well(NAME[1])
+    assert setting.told() == {"disk0": "Healthy", "disk1": "Healthy"}
+    assert setting.why() == {}
+
+    setting.reports((*NAME, "disk1"), replace(WELL, mounted=False))
+    assert setting.told() == {"disk0": "Healthy"}
+    assert setting.why() == {"disk1": "The kubelet has not mounted the volume for the pod of its broker."}
+    setting.reports((*NAME, "disk1"), replace(WELL, readable=False))
+    assert "may not open" in setting.why()["disk1"]
+
+    setting.pod("uid-2")
+    assert setting.path("disk1") == "/pods/uid-2/volumes/kubernetes.io~csi/pv-disk1/mount"
+    setting.well(NAME[1])
+    assert setting.told() == {"disk0": "Healthy", "disk1": "Healthy"}
+    setting.pod("")
+    assert setting.pool.watched == {}
+    assert set(setting.why()) == set(DISKS)
+    assert setting.told() == {}
+    setting.node.sees({})
+
+
+async def test_a_volume_that_was_never_mounted_is_told_at_once() -> None:
+    setting = CsiSetting()
+    setting.pod("uid-1")
+    for disk in DISKS:
+        away = replace(WELL, mounted=False)
+        setting.reports((*NAME, disk), Inspected(at=0, found=Found(mounted=False)), away)
+    assert set(setting.why()) == set(DISKS)
+    setting.node.sees({})
 
 
 async def test_another_pace_reaches_the_workers(setting: Setting) -> None:

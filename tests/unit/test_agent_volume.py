@@ -49,6 +49,23 @@ def test_a_plain_file_is_read_and_written(root: int) -> None:
     assert volume.read_bytes(root, "log/t-0/notes", 10) == b""
 
 
+@pytest.mark.parametrize("part", ["a", "a/b", "a/b/mount"])
+def test_the_root_below_a_folder_of_others_is_reached_through_no_link(tmp_path: Path, part: str) -> None:
+    target = tmp_path / "a" / "b" / "mount"
+    target.mkdir(parents=True)
+    os.close(volume.open_root(str(target), str(tmp_path)))
+
+    moved = tmp_path / "elsewhere"
+    (tmp_path / part).rename(moved)
+    (tmp_path / part).symlink_to(moved)
+    assert target.is_dir(), "the path leads there"
+    with pytest.raises(FileNotFoundError):
+        volume.open_root(str(target), str(tmp_path))
+    os.close(volume.open_root(str(target)))
+    with pytest.raises(ValueError):
+        volume.open_root(str(tmp_path / ".." / "x"), str(tmp_path))
+
+
 def test_what_is_not_there_is_not_there(root: int) -> None:
     assert volume.read_text(root, "nothing", 10) is None
     assert volume.read_text(root, "no/folder", 10) is None

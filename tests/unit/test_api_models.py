@@ -151,7 +151,8 @@ def test_what_the_agent_reports_round_trips() -> None:
         "corrupt": [place],
     }
     move = {"topic": "t", "partition": 0, "fromDir": "/a", "toDir": "/b", "state": "Copying", "copied": 7}
-    report = {"node": "node-1", "disks": [disk], "moves": [move]}
+    unwatched = {"name": "disk1", "message": "The kubelet has not mounted the volume."}
+    report = {"node": "node-1", "disks": [disk], "unwatched": [unwatched], "moves": [move]}
     broker = KafkaBroker.parse(
         {
             "metadata": {"name": "demo-broker-0"},

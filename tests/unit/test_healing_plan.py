@@ -119,6 +119,17 @@ class TestDeadDisk:
         assert world.get("KafkaBroker", "demo-broker-0")["spec"]["disks"][1]["directoryId"] != old
         assert world.disk(0, "disk1").logs
 
+    def test_a_volume_of_a_provisioner_is_replaced_by_a_new_claim(self) -> None:
+        world = cluster(3)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: state_of(world, 0, "disk1") == "Evacuated")
+        kind = world.get("StorageClass", "local-disks")
+        world.put({**kind, "provisioner": "csi.example.com"})
+        world.reconcile()
+        (wait,) = world.cluster["status"]["waiting"]
+        assert wait["reason"] == "ReplacementNeeded"
+        assert "kubectl -n kafka delete pvc data-disk1-demo-0." in wait["unblockedBy"]
+
     def test_the_phase_says_which_disk_is_evacuated_while_all_brokers_run(self) -> None:
         world = cluster(6)
         world.disk(0, "disk1").state = "dead"

@@ -81,7 +81,7 @@ def look(layout: Layout, disk: Expected, reference: int, *, probe: bool) -> Foun
     return look_at(layout.mount(disk.disk), reference, shared=disk.shared_filesystem, probe_if_of=whose)
 
 
-def look_at(mount: str, reference: int, *, shared: bool, probe_if_of: str = "") -> Found:
+def look_at(mount: str, reference: int, *, shared: bool, probe_if_of: str = "", via: str = "") -> Found:
     """Inspect the volume at one path.
 
     Args:
@@ -89,17 +89,18 @@ def look_at(mount: str, reference: int, *, shared: bool, probe_if_of: str = "") 
         reference: the device of the path if nothing is mounted there.
         shared: inspect the path even if nothing is mounted there.
         probe_if_of: write and remove a small file if all identity files on the volume name this cluster; empty for never.
+        via: another path that leads to the same folder and is opened in place of the first one; empty for none.
     """
-    found = Found(mounted=False)
+    found, place = Found(mounted=False), via or mount
     try:
-        about = os.stat(mount)  # noqa: PTH116 - os names the errors that matter here
+        about = os.stat(place)  # noqa: PTH116 - os names the errors that matter here
         if not stat.S_ISDIR(about.st_mode):
             return found
         found = replace(found, mounted=about.st_dev != reference)
         if not found.mounted and not shared:
             return found
-        found = _about_filesystem(found, mount, about.st_dev)
-        with volume.opened_root(mount) as root:
+        found = _about_filesystem(found, mount, place, about.st_dev)
+        with volume.opened_root(place) as root:
             found = _about_contents(found, root)
             if _tells_only(found, probe_if_of) and not found.readonly:
                 found = replace(found, writable=_probe(root))
@@ -120,9 +121,9 @@ def _tells_only(found: Found, cluster_id: str) -> bool:
     return bool(cluster_id) and kept and told == {cluster_id} and found.garbled is None
 
 
-def _about_filesystem(found: Found, mount: str, device: int) -> Found:
+def _about_filesystem(found: Found, mount: str, place: str, device: int) -> Found:
     mounted = filesystem.mount_at(mount)
-    fd = os.open(mount, os.O_RDONLY | os.O_DIRECTORY)
+    fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
         sizes = os.fstatvfs(fd)
         uuid = filesystem.fs_uuid(fd)
@@ -137,7 +138,7 @@ def _about_filesystem(found: Found, mount: str, device: int) -> Found:
         total_bytes=sizes.f_blocks * sizes.f_frsize,
         used_bytes=(sizes.f_blocks - sizes.f_bfree) * sizes.f_frsize,
         readonly=bool(sizes.f_flag & os.ST_RDONLY),
-        writable=_may_write(mount) and _may_write(f"{mount}/{names.LOG_SUBDIR}"),
+        writable=_may_write(place) and _may_write(f"{place}/{names.LOG_SUBDIR}"),
     )
 
 

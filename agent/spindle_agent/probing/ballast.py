@@ -29,7 +29,7 @@ def keep(watch: Watch, *, full: bool = False) -> int:
     Raises:
         OSError: the disk returned an error.
     """
-    root = os.open(watch.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    root = volume.open_root(watch.path, watch.beneath)
     try:
         if not is_ours(root, watch):
             return 0

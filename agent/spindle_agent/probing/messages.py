@@ -26,6 +26,7 @@ class Watch:
         interval: seconds between two writes.
         root: folder around all disks, on the node's own file system; empty for the parent folder of this one.
         ballast: bytes of the reserve file; 0 for none.
+        beneath: folder below which no part of the path may be a link (`volume.open_root`); empty for none.
     """
 
     path: str
@@ -36,6 +37,7 @@ class Watch:
     interval: float = 2.0
     root: str = ""
     ballast: int = 0
+    beneath: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

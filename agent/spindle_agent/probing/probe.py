@@ -92,7 +92,7 @@ class _Attempt:
 
     def run(self) -> bool:
         """Write and read; returns False without a write if the disk does not belong to this broker. Raises OSError."""
-        self._root = os.open(self._watch.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._root = volume.open_root(self._watch.path, self._watch.beneath)
         if not is_ours(self._root, self._watch):
             return False
         self._block[:] = os.urandom(BLOCK)

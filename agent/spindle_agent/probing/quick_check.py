@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spindle.api import names
+from spindle.model.disk_facts import Found
 from spindle.model.disk_identity import META_PROPERTIES
 from spindle_agent import volume
 from spindle_agent.preflight.look import look_at
@@ -31,7 +32,7 @@ class QuickCheck:
 def quick_check(watch: Watch, now: float) -> QuickCheck:
     """Check a disk quickly; blocks only if the kernel has to read from the disk and it does not answer."""
     try:
-        with volume.opened_root(watch.path) as root:
+        with volume.opened_root(watch.path, watch.beneath) as root:
             about = os.fstat(root)
             identity = _head(root, names.IDENTITY_FILE)
             # A folder of a shared file system counts as a disk if it has a disk's identity.
@@ -66,14 +67,27 @@ def full_check(watch: Watch, now: float) -> Inspected:
     """Check everything that needs no write."""
     unlike = -1  # not a device: the volume counts as mounted
     try:
-        with volume.opened_root(watch.path) as root:
+        with volume.opened_root(watch.path, watch.beneath) as root:
             about = os.fstat(root)
             own, identity = _own_filesystem(watch, about), _head(root, names.IDENTITY_FILE)
-    except OSError:
+            reference = unlike if own else about.st_dev
+            # By its descriptor: a path below a folder of others must not be followed a second time.
+            via = f"/proc/self/fd/{root}" if watch.beneath else ""
+            found = look_at(watch.path, reference, shared=_says_ours(watch, identity), via=via)
+    except OSError as error:
+        if watch.beneath:
+            return Inspected(at=now, found=_unread(error))
         return Inspected(at=now, found=look_at(watch.path, unlike, shared=False))
-    reference = unlike if own else about.st_dev
-    found = look_at(watch.path, reference, shared=_says_ours(watch, identity))
     return _short(Inspected(at=now, found=found))
+
+
+def _unread(error: OSError) -> Found:
+    """What an error says about a volume that was opened by its descriptor."""
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return Found(mounted=False)
+    if isinstance(error, PermissionError):
+        return Found(mounted=False, writable=False)
+    return Found(mounted=True, error=volume.describe(error.errno))
 
 
 def _short(replica_index: Inspected) -> Inspected:
@@ -96,6 +110,9 @@ def _own_filesystem(watch: Watch, about: os.stat_result) -> bool:
     """
     if not stat.S_ISDIR(about.st_mode):
         return False
+    if watch.beneath:
+        # All parts of the path but the last are on the file system of that folder (`volume.open_root`).
+        return about.st_dev != os.stat(watch.beneath).st_dev  # noqa: PTH116 - only the number is wanted
     parent = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - os names the errors that matter here
     if about.st_dev != parent.st_dev:
         return True

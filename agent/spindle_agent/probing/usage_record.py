@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from spindle_agent import volume
 from spindle_agent.probing.messages import Recalled, Remember, Watch
 from spindle_agent.probing.probe import is_ours
 from spindle_agent.usage import store
@@ -34,7 +35,7 @@ class UsageRecord:
         if self._recalled == watch.directory_id and not self._waiting:
             return
         with contextlib.suppress(OSError):
-            root = os.open(watch.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            root = volume.open_root(watch.path, watch.beneath)
             try:
                 if is_ours(root, watch):
                     self._exchange(root, watch.directory_id, send)

@@ -339,6 +339,16 @@ class BrokerDiskStatus(ApiModel):
     node: Name | None = Field(None, description="Kubernetes node of the volume.")
     device: Path | None = Field(None, description="Mounted device, by its name on the node.")
     path: Path | None = Field(None, description="Path of the volume on its node (local volumes).")
+    volume_type: ShortText | None = Field(
+        None,
+        description="Type of a volume that is not local and that the kubelet mounts below its folder of pods: csi, fc, iscsi or nfs.",
+    )
+    watched: bool | None = Field(
+        None, description="Whether the agent on the node probes the disk; omitted while that is not known."
+    )
+    watched_message: Sentence | None = Field(
+        None, description="If watched is false: why the agent does not probe the disk."
+    )
     capacity_bytes: Bytes | None = Field(None, description="Size of the file system in bytes.")
     used_bytes: Bytes | None = Field(None, description="Used bytes of the file system.")
     replicas: Count | None = Field(None, description="Number of replicas on the disk.")
@@ -485,6 +495,13 @@ class ObservedStarved(ApiModel):
     )
 
 
+class UnwatchedDisk(ApiModel):
+    """One disk that the agent cannot look at."""
+
+    name: ShortText = Field(description="Name of the disk: disk0, disk1, …")
+    message: Sentence = Field(description="Why the agent cannot look at it.")
+
+
 class Observed(ApiModel):
     """Observations and moves of the agent on the broker's node."""
 
@@ -493,6 +510,11 @@ class Observed(ApiModel):
         default_factory=list,
         description="The broker's disks as observed by the agent. A disk that it cannot check is omitted.",
         json_schema_extra=list_map("name", most=MOST_DISKS),
+    )
+    unwatched: list[UnwatchedDisk] = Field(
+        default_factory=list,
+        description="Disks with a volume that the agent cannot look at, with the reasons.",
+        json_schema_extra=atomic(most=MOST_DISKS),
     )
     moves: list[ObservedMove] = Field(
         default_factory=list,
@@ -558,6 +580,11 @@ class KafkaBrokerStatus(ApiModel):
     )
     disks_summary: ShortText | None = Field(None, description="Healthy disks / all disks: 2/2.")
     fullest: ShortText | None = Field(None, description="Usage of the fullest disk: 12%.")
+    pod_uid: ShortText | None = Field(
+        None,
+        description="UID of the broker's pod, if it has volumes that are not local: the agent finds them below the kubelet's folder of this "
+        "pod.",
+    )
     start: BrokerStart | None = Field(None, description="How and why the running Kafka process was started.")
     observed: Observed | None = Field(
         None, description="Observations of the agent on the broker's node, written by the agent only."

@@ -6,6 +6,7 @@ from typing import Any, Final
 from spindle.api import names
 from spindle.api.enums import DiskState
 from spindle.brokers.claim_annotations import claim_annotations
+from spindle.brokers.volume_room import class_of, is_static
 from spindle.disks.broker_disks import BrokerDisk, unbound
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.disks.disk_slot import NO_UUID, unexpected_disk
@@ -253,8 +254,22 @@ def _report_slot(inventory: DiskInventory, builder: PlanBuilder, slot: BrokerDis
             "ReplacementNeeded",
             f"{slot.name} of broker {slot.broker} has failed. It holds no replicas any more and the broker runs without it: it is "
             "safe to pull.",
-            "Replace the disk: mount a new disk with an empty file system where the old one was mounted.",
+            _way_out(inventory, slot),
         )
+    )
+
+
+def _way_out(inventory: DiskInventory, slot: BrokerDisk) -> str:
+    """How a user replaces a disk: where a provisioner creates volumes, nobody has access to a slot."""
+    state = inventory.state
+    there = state.claims.get(slot.disk["claim"])
+    spec = (there.get("spec") or {}) if there is not None else {}
+    found = class_of(spec.get("storageClassName"), state.snap.storage_classes)
+    if there is None or found is None or is_static(found):
+        return "Replace the disk: mount a new disk with an empty file system where the old one was mounted."
+    return (
+        f"Replace the volume: kubectl -n {state.namespace} delete pvc {objects.name(there)}. Spindle creates the claim again, and StorageClass "
+        f"{objects.name(found)} provides a new volume for it."
     )
 
 

@@ -24,6 +24,7 @@ FRONT: Final = (
     "objects",
     "ownership",
     "pod_trials",
+    "pod_volumes",
     "pools",
     "racks",
     "refused_requests",

@@ -7,10 +7,12 @@ from spindle.api import names
 from spindle.api.enums import DiskState
 from spindle.disks.disk_inventory import StateRecord
 from spindle.disks.usage import DiskUsage, status_of
+from spindle.disks.watched import watched_fields
 from spindle.evacuation.data_loss import MOST_TEXT as LONGEST_RISK
 from spindle.model import disk_facts, maintenance, objects
 from spindle.model.broker_disks import disks_of
 from spindle.model.condition_rows import ConditionRow, as_conditions
+from spindle.model.pod_volumes import mounted_in_pods, volume_type
 from spindle.model.reports import inspected
 from spindle.model.restart_safety import RestartSafety
 from spindle.model.snapshot import SnapshotObject
@@ -76,6 +78,8 @@ def _status(
     for disk in disks_of(broker):
         key = node_id, disk["name"]
         entry = _disk(state, node_id, disk, states[key])
+        if "pv" in entry:
+            entry |= watched_fields(state, broker, disk["name"], before.get(disk["name"]) or {})
         if device := _device(state, broker, entry, before.get(disk["name"]) or {}):
             entry["device"] = device
         used = disk.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE
@@ -95,6 +99,9 @@ def _status(
         "disks": disks,
         "disksSummary": f"{sum(1 for disk in disks if healthy(disk))}/{len(disks)}",
     }
+    pod = state.pods.get(node_id)
+    if pod is not None and any("volumeType" in disk for disk in disks):
+        status["podUid"] = objects.uid(pod)
     if start:
         status["start"] = start
     if shares:
@@ -153,6 +160,8 @@ def _disk(state: ClusterState, node_id: int, disk: Mapping[str, Any], record: St
         path = (spec.get("local") or spec.get("hostPath") or {}).get("path")
         if path:
             result["path"] = path
+        elif mounted_in_pods(kind := volume_type(spec)):
+            result["volumeType"] = kind
     node = state.node_of(node_id) or (state.brokers[node_id]["spec"].get("node"))
     if node and volume is not None:
         result["node"] = node
