@@ -231,3 +231,29 @@ def test_the_exit_code_says_whether_something_prevents_a_cluster(
 
 
 RUNNER = CliRunner()
+
+
+def all_disks() -> KafkaCluster:
+    pool = {"name": "main", "replicas": 3, "disks": {"all": True, "storageClass": "local"}}
+    return wanted(brokerPools=[pool])
+
+
+def test_with_all_disks_the_volumes_of_each_node_are_told() -> None:
+    facts = replace(GOOD, clusters=(all_disks(),), volumes=[*GOOD.volumes, volume("more", "node2", "1Gi")])
+    (found, _) = places.volumes(facts)
+    assert found.level is Level.OK
+    assert "node1 2, node2 3, node3 2" in found.message
+
+
+def test_with_all_disks_a_node_without_a_volume_runs_no_broker() -> None:
+    facts = replace(GOOD, clusters=(all_disks(),), volumes=GOOD.volumes[:-2])
+    found = next(each for each in places.volumes(facts) if each.level is not Level.OK)
+    assert "there are 2: node1 2, node2 2, node3 0" in found.message
+
+
+@pytest.mark.parametrize("changes", [{"volumeBindingMode": "Immediate"}, {"provisioner": "csi.example"}])
+def test_with_all_disks_a_class_whose_volumes_belong_to_no_node(changes: dict[str, Any]) -> None:
+    facts = replace(GOOD, clusters=(all_disks(),), classes=[storage_class(**changes)])
+    found = next(each for each in places.storage_classes(facts) if each.level is Level.PROBLEM)
+    assert "disks.all" in found.message
+    assert "disks.count" in found.way_out

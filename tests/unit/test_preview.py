@@ -7,7 +7,19 @@ import pytest
 
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.policy import RACK_AWARE
-from spindle.config.preview import EMPTIED, FILLED, LIVE, NEXT_START, ROLL, RUNNING, STAYS, preview
+from spindle.config.preview import (
+    ADDED,
+    EMPTIED,
+    EXPANDED,
+    FILLED,
+    LIVE,
+    NEXT_START,
+    REMOVED,
+    ROLL,
+    RUNNING,
+    STAYS,
+    preview,
+)
 from spindle_cli.errors import ClientError
 from spindle_cli.preview import read, table
 from tests.model.world import quickstart
@@ -108,3 +120,23 @@ def test_a_file_that_is_none_is_refused_in_words(tmp_path: Path, text: str, said
     path.write_text(text)
     with pytest.raises(ClientError, match=said):
         read(path)
+
+
+ALL = {"all": True, "storageClass": "local-disks"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what", "how"),
+    [
+        ({"count": 2, "size": "1Gi"}, {"count": 3, "size": "1Gi"}, "disks.count: 2 to 3", ADDED),
+        ({"count": 2, "size": "1Gi"}, {"count": 1, "size": "1Gi"}, "disks.count: 2 to 1", REMOVED),
+        ({"count": 2, "size": "1Gi"}, {"count": 2, "size": "2Gi"}, "disks.size: 1Gi to 2Gi", EXPANDED),
+        ({"count": 2, "size": "1Gi"}, ALL, "disks.all: 2 to all volumes of a node", ADDED),
+        (ALL, {"count": 2, "size": "1Gi"}, "disks.count: all volumes of a node to 2", REMOVED),
+        (ALL, ALL | {"maxCount": 4}, "disks.maxCount: unset to 4", REMOVED),
+        (ALL | {"maxCount": 4}, ALL | {"maxCount": 6}, "disks.maxCount: 4 to 6", ADDED),
+    ],
+)
+def test_changes_of_disks(before: dict[str, Any], after: dict[str, Any], what: str, how: str) -> None:
+    (found,) = preview(spec(**pooled(disks=before)), spec(**pooled(disks=after)))
+    assert (found.what, found.where, found.how) == (what, MAIN, how)
