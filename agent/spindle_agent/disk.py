@@ -1,7 +1,7 @@
 """One disk: combines the reports about it into signals, and these into a verdict."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,12 +15,14 @@ from spindle.model import disk_facts
 from spindle.model.disk_facts import ACTIVE, Expected, Found
 from spindle.moves import rate_control
 from spindle_agent import volume
-from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecked, Report, Watch
+from spindle_agent.probing.messages import Began, Inspected, Probed, QuickChecked, Report, Watch, well
 from spindle_agent.scrub.messages import Scrub
 
 _SILENT: Final = 4.0  # seconds without a report after which a check counts as pending
 _STEPS: Final = 100  # steps of the reported usage
 _MESSAGE: Final = 1000
+_ROUNDS: Final = 2.0  # seconds between two rounds of a healthy disk at which nothing happens
+_LATE: Final = 1.0  # seconds of timer lag that may mean that the agent is starved
 _PENDING_STEP: Final = 5  # seconds; each step causes a write to the API server
 
 
@@ -86,6 +88,7 @@ class Disk:
         self.probed: Probed | None = None
         self.glanced: QuickChecked | None = None
         self._found: Found | None = None
+        self._judgement: tuple[tuple[Found | None, WatchedDisk, bool], tuple[str, str]] | None = None
 
     # Inputs
 
@@ -120,8 +123,23 @@ class Disk:
             return False  # the quick check that follows updates the verdict
         if not isinstance(report, QuickChecked):
             return False
-        self.glanced = report
-        return True
+        before, self.glanced = self.glanced, report
+        return not self._goes_on_well(before, report)
+
+    def _goes_on_well(self, before: QuickChecked | None, report: QuickChecked) -> bool:
+        """Whether a healthy disk was as healthy at the last check, and the last round was a moment ago: a probe brings the next one."""
+        return (
+            before is not None
+            and well(before)
+            and well(report)
+            and self._began is None
+            and self.judged is not None
+            and self.judged.verdict is DiskVerdict.HEALTHY
+            and self._watch.round_at is not None
+            and report.at - self._watch.round_at < _ROUNDS
+            and report.late < _LATE
+            and _fill(before) == _fill(report)
+        )
 
     # Results
 
@@ -152,7 +170,7 @@ class Disk:
             starved: whether the agent gets too little CPU to distinguish slow from hung disks.
         """
         before = self._watch.judged
-        signals = replace(self._signals(latency, now), starved=starved)
+        signals = self._signals(latency, now, starved=starved)
         made = classify.step(self._watch, signals, now, settings)
         self._watch = made.watch
         self._stalled = stalled(signals, now, settings, self._watch.awake_since)
@@ -243,7 +261,7 @@ class Disk:
             "latencyMs": coarse(latency.own_ms),
             "ballastBytes": self._ballast(),
         }
-        return {key: value for key, value in fields.items() if value is not None} | self._fill()
+        return {key: value for key, value in fields.items() if value is not None} | _fill(self.glanced)
 
     def _ballast(self) -> int | None:
         """Present bytes of ballast; None if none is wanted or it was not checked yet."""
@@ -253,14 +271,7 @@ class Disk:
     def _mounted(self) -> bool:
         return self.glanced is not None and self.glanced.mounted
 
-    def _fill(self) -> dict[str, int]:
-        sizes = self.glanced
-        if sizes is None or not sizes.mounted or not sizes.total_bytes:
-            return {}
-        used = round(_STEPS * sizes.used_bytes / sizes.total_bytes) * sizes.total_bytes // _STEPS
-        return {"capacityBytes": sizes.total_bytes, "usedBytes": used}
-
-    def _signals(self, latency: Latency, now: float) -> Signals:
+    def _signals(self, latency: Latency, now: float, *, starved: bool = False) -> Signals:
         slot, checked = self.slot, self.glanced
         found = self._found
         content, reason = self._content()
@@ -282,6 +293,7 @@ class Disk:
             used_bytes=checked.used_bytes if checked is not None and checked.total_bytes else None,
             content=content,
             content_reason=reason,
+            starved=starved,
         )
 
     def _probe(self, now: float) -> Probe:
@@ -305,6 +317,12 @@ class Disk:
 
     def _content(self) -> tuple[str, str]:
         """What is on the disk, and why it does not belong to this broker."""
+        given = self._found, self.slot, self._mounted
+        if self._judgement is None or self._judgement[0] != given:
+            self._judgement = given, self._judge_content()
+        return self._judgement[1]
+
+    def _judge_content(self) -> tuple[str, str]:
         found, slot = self._found, self.slot
         if found is None:
             return disk_facts.UNKNOWN, ""
@@ -321,6 +339,13 @@ class Disk:
         )
         judgement = judge.content(expected, found)
         return judgement.state, judgement.reason
+
+
+def _fill(sizes: QuickChecked | None) -> dict[str, int]:
+    if sizes is None or not sizes.mounted or not sizes.total_bytes:
+        return {}
+    used = round(_STEPS * sizes.used_bytes / sizes.total_bytes) * sizes.total_bytes // _STEPS
+    return {"capacityBytes": sizes.total_bytes, "usedBytes": used}
 
 
 def pace_of(spec: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -26,8 +26,7 @@ from spindle_agent.probing.messages import QuickChecked, Recalled, Remember, Rep
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.publish import Publisher
 from spindle_agent.samples.gathered import SeenDisk
-from spindle_agent.samples.sampler import Sampler
-from spindle_agent.samples.sending import send
+from spindle_agent.samples.sampler import Sampler, send
 from spindle_agent.tasks import Tasks
 from spindle_agent.usage.records import Sample
 from spindle_agent.usage.tracker import UsageTracker, in_flight, thresholds_of

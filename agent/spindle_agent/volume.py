@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Final
 
-_LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TRIES: Final = 5  # attempts for a file that appears and disappears while it is opened
 
 
@@ -56,7 +56,7 @@ def open_root(path: str, beneath: str = "") -> int:
         OSError: the disk returned an error.
     """
     if not beneath:
-        return os.open(path, _FOLDER)
+        return os.open(path, FOLDER)
     *above, last = _parts(os.path.relpath(path, beneath))
     at = os.open(beneath, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -67,7 +67,7 @@ def open_root(path: str, beneath: str = "") -> int:
         at = _step(at, last)
         about = os.fstat(at)
         _check_folder(about, about.st_dev, path)
-        return os.open(f"/proc/self/fd/{at}", _FOLDER)
+        return os.open(f"/proc/self/fd/{at}", FOLDER)
     except ForeignFileError as error:
         raise FileNotFoundError(errno.ENOENT, str(error), path) from error
     finally:
@@ -92,7 +92,7 @@ def open_folder(root: int, path: str) -> int:
         for part in _parts(path):
             at = _step(at, part)
             _check_folder(os.fstat(at), device, path)
-        return os.open(f"/proc/self/fd/{at}", _FOLDER)
+        return os.open(f"/proc/self/fd/{at}", FOLDER)
     finally:
         os.close(at)
 
@@ -117,7 +117,7 @@ def open_file(root: int, path: str, flags: int = os.O_RDONLY, mode: int = 0o600)
     try:
         for _ in range(_TRIES):
             try:
-                return _existing(at, name, flags & ~(os.O_CREAT | os.O_EXCL), device, path)
+                return open_existing(at, name, flags & ~(os.O_CREAT | os.O_EXCL), device, path)
             except FileNotFoundError:
                 if not flags & os.O_CREAT:
                     raise
@@ -147,9 +147,22 @@ def read_bytes(root: int, path: str, most: int) -> bytes | None:
         os.close(file)
 
 
-def _existing(folder: int, name: str, flags: int, device: int, path: str) -> int:
-    """Open an existing file after checking it."""
-    seen = os.open(name, _LOOK, dir_fd=folder)
+def open_existing(folder: int, name: str, flags: int, device: int, path: str) -> int:
+    """A descriptor of an existing regular file in a folder.
+
+    Args:
+        folder: descriptor of the folder.
+        name: without slashes.
+        flags: flags of `os.open` without ``O_CREAT``.
+        device: of the volume.
+        path: the file in messages.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        ForeignFileError: as for `open_file`.
+        OSError: the disk returned an error.
+    """
+    seen = os.open(name, LOOK, dir_fd=folder)
     try:
         about = os.fstat(seen)
         if about.st_nlink == 0:
@@ -167,7 +180,7 @@ def _existing(folder: int, name: str, flags: int, device: int, path: str) -> int
 
 def _step(folder: int, name: str) -> int:
     """A descriptor of what has this name in a folder, in place of the folder's."""
-    following = os.open(name, _LOOK, dir_fd=folder)
+    following = os.open(name, LOOK, dir_fd=folder)
     os.close(folder)
     return following
 

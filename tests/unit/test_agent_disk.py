@@ -70,6 +70,19 @@ def glance(at: float, **fields: Any) -> QuickChecked:
     return replace(WELL, at=at, **fields)
 
 
+def test_a_check_of_a_healthy_disk_at_which_nothing_happens_waits_for_the_next_probe() -> None:
+    made = disk()
+    assert not made.take(glance(0.5))
+    assert not made.take(glance(1.0, used_bytes=124)), "it is told in percent"
+    for news in ({"used_bytes": 500}, {"errno": 5}, {"mounted": False}, {"readonly": True}, {"late": 1.5}):
+        assert disk().take(glance(0.5, **news)), news
+    assert made.take(glance(2.0)), "no probe has returned for two seconds"
+    made = disk()
+    assert made.take(Probed(at=1.0, seconds=0.001))
+    made.take(Began(at=0.0))
+    assert made.take(glance(0.5)), "a write is pending"
+
+
 def test_a_healthy_disk_is_told_in_coarse_figures() -> None:
     told = disk().entry(Latency(own_ms=37.0), 0.0)
 

@@ -3,10 +3,14 @@
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import signal
 import socket
+import tempfile
+import time
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ import pytest
 
 from spindle.model.disk_identity import Identity, render_identity, render_meta_properties
 from spindle_agent.probing import pool as pools
+from spindle_agent.probing import rehearsal
 from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import (
     LARGEST,
@@ -23,12 +28,14 @@ from spindle_agent.probing.messages import (
     QuickChecked,
     Report,
     Watch,
+    decode,
     encode,
     well,
 )
 from spindle_agent.probing.pool import Key, Pool
 from spindle_agent.probing.probe import memory, probe
 from spindle_agent.probing.quick_check import full_check, quick_check
+from spindle_agent.probing.worker import until_next
 from tests.unit.agent_fakes import until
 
 ID = "A" * 22
@@ -160,6 +167,83 @@ def test_what_has_changed_can_be_told_from_the_fingerprint(tmp_path: Path) -> No
     assert quick_check(watch, 3.0).fingerprint == first, "partitions come and go"
     (tmp_path / "v" / "log" / "meta.properties").write_text("other")
     assert quick_check(watch, 4.0).fingerprint != first
+
+
+def test_a_check_reads_files_again_only_if_they_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, listed, meta = volume(tmp_path / "v"), list[Any](), tmp_path / "v" / "log" / "meta.properties"
+    read, scandir = os.read, os.scandir
+    monkeypatch.setattr(os, "scandir", lambda at: listed.append(at) or scandir(at))  # type: ignore[func-returns-value]
+    fresh = quick_check(watch, 1.0)
+    assert fresh.stamp is None, "a file that has just changed may change again in the same moment"
+
+    monkeypatch.setattr(time, "time_ns", lambda: 2 * meta.stat().st_ctime_ns)
+    first = quick_check(watch, 2.0, fresh)
+    listed.clear()
+    monkeypatch.setattr(os, "read", lambda *_: pytest.fail("nothing has changed"))
+    again = quick_check(watch, 3.0, first)
+    assert (again.stamp, again.fingerprint) == (first.stamp, first.fingerprint)
+    assert well(again.glanced)
+    assert again.glanced.at == 3.0
+    assert len(listed) == 1, "only the root: the log dir has thousands of partitions"
+
+    monkeypatch.setattr(os, "read", read)
+    meta.write_text("other")
+    after = quick_check(watch, 4.0, again)
+    assert after.fingerprint != again.fingerprint
+    (tmp_path / "v" / "spindle.json").unlink()
+    assert not quick_check(watch, 5.0, after).glanced.mounted
+
+
+@pytest.mark.parametrize("call", ["open", "scandir", "fstatvfs"])
+def test_an_unchanged_disk_that_returns_errors_is_not_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    watch = volume(tmp_path / "v")
+    monkeypatch.setattr(time, "time_ns", lambda: 2**62)
+    before = quick_check(watch, 1.0)
+    real = getattr(os, call)
+
+    def fail(path: Any, *args: Any, **more: Any) -> Any:
+        # A file system that has shut down still opens its root.
+        if call == "open" and not str(path).startswith("/proc/self/fd"):
+            return real(path, *args, **more)
+        raise OSError(errno.EIO, "shut down")
+
+    monkeypatch.setattr(os, call, fail)
+    assert quick_check(watch, 2.0, before).glanced.errno == errno.EIO
+
+
+def test_workers_of_all_disks_run_at_the_same_moments() -> None:
+    for began in (0.0, 0.1, 17.3, 1e6 + 0.49):
+        moment = (began + until_next(0.5, began)) / 0.5
+        assert moment == pytest.approx(round(moment), abs=1e-6)
+        assert 0 < until_next(0.5, began) <= 0.5
+
+
+def test_what_is_run_before_the_fork_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rehearsal.run()
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    rehearsal.run()
+
+
+def test_messages_are_those_that_earlier_workers_sent(tmp_path: Path) -> None:
+    for message in (
+        volume(tmp_path / "w"),
+        full_check(volume(tmp_path / "v"), 1.0),
+        Began(at=1.0),
+        Probed(at=2.0, seconds=0.5, errno=5, doing="fsync"),
+    ):
+        assert json.loads(encode(message)) == [
+            type(message).__name__,
+            json.loads(json.dumps(asdict(message))),
+        ]
+        assert decode(encode(message)) == message
 
 
 def test_an_error_of_the_disk_is_told_and_a_lack_of_rights_is_not_its_fault(

@@ -12,7 +12,7 @@ import socket
 from pathlib import Path
 from typing import Final, NoReturn, Self
 
-from spindle_agent.probing import worker
+from spindle_agent.probing import rehearsal, worker
 from spindle_agent.probing.messages import LARGEST, Order, decode, encode
 from spindle_agent.scrub import worker as scrubber
 from spindle_agent.scrub.messages import Scrub
@@ -33,6 +33,8 @@ class ForkServer:
     def start(cls) -> Self:
         """Fork the fork server."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        rehearsal.run()
+        gc.collect()
         gc.freeze()  # existing objects are never collected, so their memory stays shared
         pid = os.fork()
         if pid == 0:

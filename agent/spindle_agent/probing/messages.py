@@ -4,7 +4,7 @@ All times are seconds of the monotonic clock, which the processes of one machine
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.model.dir_list import DirList
@@ -139,10 +139,14 @@ _KINDS: Final[dict[str, type[Any]]] = {
     for kind in (Watch, Remember, Inspected, QuickChecked, Began, Probed, Recalled, Scrub, Scrubbed)
 }
 
+_ENCODER: Final = json.JSONEncoder(
+    separators=(",", ":"), default=vars
+)  # vars: the parts of a message are dataclasses, too
+
 
 def encode(message: Order | Remember | Report | Scrubbed) -> bytes:
     """Encode a message as one datagram."""
-    return json.dumps([type(message).__name__, asdict(message)], separators=(",", ":")).encode()
+    return _ENCODER.encode([type(message).__name__, vars(message)]).encode()
 
 
 def decode(data: bytes) -> Any:

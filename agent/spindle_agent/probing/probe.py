@@ -8,6 +8,7 @@ import errno
 import mmap
 import os
 import time
+from functools import lru_cache
 from typing import Final
 
 from spindle.api import names
@@ -20,6 +21,7 @@ BLOCK: Final = 4096  # largest alignment that direct I/O needs on current disks
 _IDENTITY_BYTES: Final = 64 * 1024
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 _NO_DIRECT_IO: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
+_parsed: Final = lru_cache(maxsize=2)(parse_identity)  # it is read every two seconds, and stays the same
 
 
 def memory() -> mmap.mmap:
@@ -64,7 +66,7 @@ def is_ours(root: int, watch: Order) -> bool:
     """Whether the volume behind a descriptor of its root has the recorded identity. Raises OSError."""
     file = volume.open_file(root, names.IDENTITY_FILE)
     try:
-        identity = parse_identity(os.read(file, _IDENTITY_BYTES).decode(errors="replace"))
+        identity = _parsed(os.read(file, _IDENTITY_BYTES).decode(errors="replace"))
     except ValueError:
         return False
     finally:

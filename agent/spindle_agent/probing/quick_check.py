@@ -7,6 +7,7 @@ returns an error: XFS when a folder is read, ext4 when a file is opened.
 import errno
 import os
 import stat
+import time
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,28 +20,53 @@ from spindle_agent.probing.messages import LARGEST, Inspected, QuickChecked, Wat
 
 _HEAD: Final = 64 * 1024
 _STRANGERS: Final = 8  # foreign file names in a report: a few are enough
+_SETTLED_NS: Final = 1_000_000_000  # a file may change again without another time only within a tick of the kernel, a few milliseconds
+
+
+Stamp = tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class QuickCheck:
-    """One quick check, and the fingerprint that must be unchanged for the last full check to remain valid."""
+    """One quick check.
+
+    Attributes:
+        glanced: its result.
+        fingerprint: must be unchanged for the last full check to remain valid.
+        stamp: what the kernel knows of the files behind the fingerprint: with the same stamp the fingerprint is the same. None without such files, or
+            if they have just changed.
+    """
 
     glanced: QuickChecked
     fingerprint: tuple[object, ...]
+    stamp: Stamp | None = None
 
 
-def quick_check(watch: Watch, now: float) -> QuickCheck:
-    """Check a disk quickly; blocks only if the kernel has to read from the disk and it does not answer."""
+def quick_check(watch: Watch, now: float, before: QuickCheck | None = None) -> QuickCheck:
+    """Check a disk quickly; blocks only if the kernel has to read from the disk and it does not answer.
+
+    Args:
+        watch: the disk.
+        now: seconds of the monotonic clock.
+        before: the check of this disk before; files with the same stamp are not read again.
+    """
     try:
-        with volume.opened_root(watch.path, watch.beneath) as root:
-            about = os.fstat(root)
-            identity = _head(root, names.IDENTITY_FILE)
-            # A folder of a shared file system counts as a disk if it has a disk's identity.
-            if not _own_filesystem(watch, about) and not _says_ours(watch, identity):
-                return QuickCheck(QuickChecked(at=now, mounted=False), (about.st_dev, about.st_ino, None))
-            meta, names_in_log = _log_dir(root)
-            names_there = _some_names(root), names_in_log
-            sizes = os.fstatvfs(root)
+        root = volume.open_root(watch.path, watch.beneath)
+        try:
+            about, sizes = os.fstat(root), os.fstatvfs(root)
+            stamp = _stamp(watch, root, about, sizes)
+            if before is not None and stamp is not None and stamp == before.stamp:
+                _some_names(root)
+                fingerprint = before.fingerprint
+            else:
+                identity = _head(root, names.IDENTITY_FILE)
+                # A folder of a shared file system counts as a disk if it has a disk's identity.
+                if not _own_filesystem(watch, about) and not _says_ours(watch, identity):
+                    return QuickCheck(QuickChecked(at=now, mounted=False), (about.st_dev, about.st_ino, None))
+                parts = (identity, *_log_dir(root), _some_names(root), _readonly(sizes))
+                fingerprint = (about.st_dev, about.st_ino, *parts)
+        finally:
+            os.close(root)
     except (FileNotFoundError, NotADirectoryError):
         return QuickCheck(QuickChecked(at=now, mounted=False), (None,))
     except PermissionError:
@@ -50,17 +76,48 @@ def quick_check(watch: Watch, now: float) -> QuickCheck:
         return QuickCheck(
             QuickChecked(at=now, mounted=True, errno=error.errno or errno.EIO), ("error", error.errno)
         )
-    readonly = bool(sizes.f_flag & os.ST_RDONLY)
     return QuickCheck(
         QuickChecked(
             at=now,
             mounted=True,
-            readonly=readonly,
+            readonly=_readonly(sizes),
             total_bytes=sizes.f_blocks * sizes.f_frsize,
             used_bytes=(sizes.f_blocks - sizes.f_bfree) * sizes.f_frsize,
         ),
-        (about.st_dev, about.st_ino, identity, meta, names_there, readonly),
+        fingerprint,
+        stamp,
     )
+
+
+def _stamp(watch: Watch, root: int, about: os.stat_result, sizes: os.statvfs_result) -> Stamp | None:
+    """The stamp of a volume. Raises OSError, also if the file system has shut down: the identity file is opened each time."""
+    above = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - os names the errors that matter here
+    try:
+        file = volume.open_existing(root, names.IDENTITY_FILE, os.O_RDONLY, about.st_dev, names.IDENTITY_FILE)
+        try:
+            identity = os.fstat(file)
+        finally:
+            os.close(file)
+        folder = os.open(names.LOG_SUBDIR, volume.LOOK, dir_fd=root)
+        try:
+            log_dir, meta = os.fstat(folder), os.stat(META_PROPERTIES, dir_fd=folder, follow_symlinks=False)
+        finally:
+            os.close(folder)
+    except (FileNotFoundError, NotADirectoryError, volume.ForeignFileError):
+        return None
+    if max(identity.st_ctime_ns, meta.st_ctime_ns) > time.time_ns() - _SETTLED_NS:
+        return None
+    return (
+        above.st_dev,
+        _readonly(sizes),
+        *(value for each in (about, identity, log_dir, meta) for value in (each.st_dev, each.st_ino)),
+        identity.st_ctime_ns,
+        meta.st_ctime_ns,
+    )
+
+
+def _readonly(sizes: os.statvfs_result) -> bool:
+    return bool(sizes.f_flag & os.ST_RDONLY)
 
 
 def full_check(watch: Watch, now: float) -> Inspected:
@@ -141,15 +198,13 @@ def _log_dir(root: int) -> tuple[bytes | None, bool | None]:
     except volume.ForeignFileError as error:
         return str(error).encode(), True
     try:
-        return _head(folder, META_PROPERTIES), _some_names(folder)
+        meta = _head(folder, META_PROPERTIES)
+        return meta, meta is not None or _some_names(folder)
     finally:
         os.close(folder)
 
 
 def _some_names(folder: int) -> bool:
-    """Whether a folder has entries.
-
-    Reads one name, for which the kernel reads only the folder's first block.
-    """
+    """Whether a folder has entries. The kernel hands over hundreds of names where there are so many: not for a log dir twice a second."""
     with os.scandir(folder) as entries:
         return next(entries, None) is not None

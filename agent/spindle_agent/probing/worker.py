@@ -49,6 +49,19 @@ def run(channel: socket.socket, watch: Watch) -> NoReturn:
     worker.look_for_ever()
 
 
+def until_next(every: float, now: float) -> float:
+    """Seconds until the next moment at which the workers of all disks run: at most ``every``.
+
+    They run one after the other then, and what the first one has brought into the processor's caches serves all: on a node with twelve disks that
+    takes half of the CPU time.
+
+    Args:
+        every: seconds between two such moments.
+        now: seconds of the monotonic clock, which the processes share.
+    """
+    return every - now % every
+
+
 def _with_ballast(watch: Watch, probed: Probed) -> Probed:
     """Maintain the ballast if the probe has just shown that the disk belongs to this broker and is writable or full."""
     full = probed.errno == errno.ENOSPC
@@ -66,7 +79,7 @@ class _Worker:
         self._watch = watch
         self._probe_now = threading.Event()
         self._told: QuickChecked | None = None
-        self._fingerprint: tuple[object, ...] | None = None
+        self._seen: QuickCheck | None = None
         self._looked_at = 0.0
         self._late = 0.0
         self._usage_record = UsageRecord()
@@ -76,10 +89,11 @@ class _Worker:
         while True:
             self._look()
             slept = time.monotonic()
-            if select.select([self._channel], [], [], GLANCE_EVERY)[0]:
+            pause = until_next(GLANCE_EVERY, slept)
+            if select.select([self._channel], [], [], pause)[0]:
                 self._take_orders()
             else:
-                self._late += max(0.0, time.monotonic() - slept - GLANCE_EVERY)
+                self._late += max(0.0, time.monotonic() - slept - pause)
 
     def write_for_ever(self) -> NoReturn:
         """Probe at the configured interval, and at once on request."""
@@ -92,7 +106,7 @@ class _Worker:
             if not (probed.errno or probed.skipped or probed.wrong):
                 self._usage_record.see_to(watch, self._send)
             self._send(probed)
-            pause = self._watch.interval - (time.monotonic() - began)
+            pause = until_next(self._watch.interval, time.monotonic())
             self._probe_now.wait(max(pause, _LEAST_PAUSE))
             self._probe_now.clear()
 
@@ -106,20 +120,20 @@ class _Worker:
             self._usage_record.remember(message)
             return
         self._watch = message
-        self._fingerprint = None
+        self._seen = None
         self._probe_now.set()
 
     def _look(self) -> None:
         now = time.monotonic()
-        seen = quick_check(self._watch, now)
-        if seen.fingerprint != self._fingerprint or now - self._looked_at >= LOOK_EVERY:
+        before, seen = self._seen, quick_check(self._watch, now, self._seen)
+        if before is None or seen.fingerprint != before.fingerprint or now - self._looked_at >= LOOK_EVERY:
             self._send(full_check(self._watch, now))
             # Sent after the full check, so that the receiver of a change already knows its details.
             self._tell(seen)
             self._looked_at = now
         elif self._worth_telling(seen.glanced, now):
             self._tell(seen)
-        self._fingerprint = seen.fingerprint
+        self._seen = seen
 
     def _worth_telling(self, checked: QuickChecked, now: float) -> bool:
         told = self._told

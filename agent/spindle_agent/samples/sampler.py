@@ -49,7 +49,7 @@ class Sampler:
             name: namespace and name of the KafkaBroker.
             disks: returns the current disks.
             senders: threads that send records.
-            send: function like `sending.send`, which blocks.
+            send: like the function `send` here, which blocks.
             backlog: queue of records.
         """
         self._name = name
@@ -210,6 +210,12 @@ def _traffic() -> dict[str, diskstats.Traffic]:
         return diskstats.read_traffic()
     except (OSError, ValueError):
         return {}
+
+
+def send(access: Access, broker: int, records: Sequence[tuple[int, bytes]]) -> int:
+    """As `sending.send`, whose producer of kafka-python is loaded with the first record."""
+    done: int = importlib.import_module("spindle_agent.samples.sending").send(access, broker, records)
+    return done
 
 
 def _pack(gathered: Gathered) -> list[bytes]:

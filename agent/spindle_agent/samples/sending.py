@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
+from kafka.producer import KafkaProducer
 
 from spindle.api import names
 from spindle_agent.broker.connection import Access, BrokerError
