@@ -25,6 +25,7 @@ from spindle_operator.kinds import (
     CONFIG_MAP,
     KAFKA_BROKER,
     KAFKA_REBALANCE,
+    KAFKA_TOPIC,
     KAFKA_USER,
     NETWORK_POLICY,
     NODE,
@@ -55,6 +56,7 @@ _OBJECTS: Mapping[Kind, tuple[int, int]] = {
     BUDGET: (0, 1_500),
     NETWORK_POLICY: (0, 1_500),
     STORAGE_CLASS: (0, 1_000),
+    KAFKA_TOPIC: (0, 1_000),
     KAFKA_USER: (0, 1_000),
     KAFKA_REBALANCE: (-1, 1_000),  # none
 }
@@ -125,14 +127,18 @@ async def measure() -> None:
     kube = _Counting(configuration)
     mirror = Mirror(kube, 1 << 40, lambda *_: None)  # the size of the objects is made up
     cluster = {"metadata": {"name": "demo", "namespace": "kafka"}}
-    for how, source in (("lists", None), ("watches", mirror), ("lists beside watches", None)):
+    for how, source, held in (
+        ("lists", None, None),
+        ("watches", mirror, None),
+        ("lists beside watches", None, mirror),
+    ):
         if source is not None:
             await _reading(kube, cluster, source)  # starts the watches
             await asyncio.sleep(20)
         figures = []
         for _ in range(_LOOKS):
             before, cpu, began = kube.requests, time.process_time(), time.monotonic()
-            read, problems = await _reading(kube, cluster, source)
+            read, problems = await _reading(kube, cluster, source, held)
             figures.append(
                 (
                     time.process_time() - cpu,
@@ -152,8 +158,10 @@ async def measure() -> None:
     await kube.close()
 
 
-async def _reading(kube: Kube, cluster: dict[str, Any], mirror: Mirror | None) -> tuple[int, dict[str, str]]:
-    reader = _Reader(kube, cluster, mirror)
+async def _reading(
+    kube: Kube, cluster: dict[str, Any], mirror: Mirror | None, held: Mirror | None = None
+) -> tuple[int, dict[str, str]]:
+    reader = _Reader(kube, cluster, mirror, held)
     reader._within._left = 1 << 40  # noqa: SLF001 - likewise
     lists, _ = await asyncio.gather(reader.lists(), reader.rebalances(RebalanceCache()))
     return sum(len(found) for found in lists.values()), reader.problems
@@ -176,7 +184,7 @@ def main() -> None:
 
 
 def _wait() -> None:
-    for _ in range(600):
+    for _ in range(6000):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", _PORT)) == 0:
                 return

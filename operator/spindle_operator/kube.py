@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -115,15 +115,21 @@ class Kube:
         *,
         selector: str | None = None,
         within: ByteBudget | None = None,
+        same: Callable[[Json], Json] | None = None,
     ) -> list[Json]:
         """Read all objects of a kind, page by page, within an allowance if one is given.
 
         The read is consistent (no ``resourceVersion=0``): a stale cache could show a deleted pod, or hide one
         that a former leader created.
+
+        Args:
+            kind, namespace, selector, within: what is read, and how much.
+            same: returns the object itself, or an equal one that this process already holds, so that it does not hold both.
         """
         found: list[Json] = []
         async for page in self._pages(kind, namespace, selector, within):
-            found.extend(page)
+            found.extend(page if same is None else map(same, page))
+            page.clear()
         return found
 
     async def metadata(

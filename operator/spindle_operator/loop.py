@@ -391,6 +391,7 @@ class ClusterLoop:
                 cache=self._cache,
                 taken=self._taken,
                 mirror=None if cluster["metadata"].get("deletionTimestamp") else mirror,
+                held=self._mirror,
                 began=began,
             )
             # In a thread: with thousands of partitions it takes a while, and the Lease must be renewed meanwhile.

@@ -122,6 +122,7 @@ async def observe(
     cache: RebalanceCache | None = None,
     taken: Collection[tuple[str, str]] = (),
     mirror: Mirror | None = None,
+    held: Mirror | None = None,
     began: float | None = None,
 ) -> Seen:
     """Observe everything that concerns one KafkaCluster.
@@ -134,11 +135,12 @@ async def observe(
         cache: the KafkaRebalances that were read before.
         taken: kind and name of foreign objects that the previous pass met under needed names; no list contains them.
         mirror: read from this cache what it can tell; None to list everything.
+        held: a cache whose objects are taken in place of equal ones that are listed, which saves memory.
         began: before the KafkaCluster was read, in seconds of the monotonic clock; None for now.
     """
     began = time.monotonic() if began is None else began
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
-    reader = _Reader(kube, cluster, mirror)
+    reader = _Reader(kube, cluster, mirror, held)
     lists, of_job, rebalances, named = await asyncio.gather(
         reader.lists(),
         reader.of_job(around.rebalance_image),
@@ -251,8 +253,10 @@ class _Reader:
         cached: whether anything came from the cache.
     """
 
-    def __init__(self, kube: Kube, cluster: Json, mirror: Mirror | None = None) -> None:
-        self._kube, self._cluster, self._mirror = kube, cluster, mirror
+    def __init__(
+        self, kube: Kube, cluster: Json, mirror: Mirror | None = None, held: Mirror | None = None
+    ) -> None:
+        self._kube, self._cluster, self._mirror, self._held = kube, cluster, mirror, held
         self.cached = False
         self._name, self._namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
         self._within = ByteBudget(LOOK)
@@ -298,7 +302,8 @@ class _Reader:
                     self.cached = True
                     return found
             selector = f"{names.LABEL_CLUSTER}={self._name}" if labelled else None
-            return await self._kube.items(kind, namespace, selector=selector, within=within)
+            same = self._held.same(kind, namespace, labelled=labelled) if self._held is not None else None
+            return await self._kube.items(kind, namespace, selector=selector, within=within, same=same)
         except ApiError as error:
             self._note(kind, error)
             return []

@@ -1,7 +1,7 @@
 """Stand-ins for the API server and for Kafka's answers, for the operator's unit tests only."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spindle_operator.kinds import Kind
@@ -80,13 +80,14 @@ class FakeKube(Kube):
         *,
         selector: str | None = None,
         within: ByteBudget | None = None,
+        same: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> list[dict[str, Any]]:
         self._call("list", kind.plural, None)
         prefix = kind.path(namespace) + "/"
         found = [obj for path, obj in self.objects.items() if path.startswith(prefix)]
         if within is not None:
             within.spend(len(json.dumps(found)))
-        return found
+        return found if same is None else [same(obj) for obj in found]
 
     async def metadata(
         self,
