@@ -91,7 +91,7 @@ def quick_check(watch: Watch, now: float, before: QuickCheck | None = None) -> Q
 
 def _stamp(watch: Watch, root: int, about: os.stat_result, sizes: os.statvfs_result) -> Stamp | None:
     """The stamp of a volume. Raises OSError, also if the file system has shut down: the identity file is opened each time."""
-    above = os.stat(os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - os names the errors that matter here
+    above = os.stat(watch.beneath or os.path.dirname(watch.path))  # noqa: PTH116, PTH120 - os names the errors that matter here
     try:
         file = volume.open_existing(root, names.IDENTITY_FILE, os.O_RDONLY, about.st_dev, names.IDENTITY_FILE)
         try:
