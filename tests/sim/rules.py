@@ -165,26 +165,31 @@ class Judge:
         if not going or part.removing:
             return
         name = f"{part.topic[:20]}-{part.index}"
-        if len(target) < wished and self._recorded_for_good(part, going[0]):
+        if len(target) < wished and self._recorded(part, going[0], "removed"):
             self.breaks(
                 "f2", f"{name} is reduced from {part.replicas} to {target}, and {wished} are asked for"
             )
         if len(part.replicas) <= wished or len(part.replicas) < part.rf:
             return
         out = [b for b in target if b not in part.isr]
-        # A replica on a dead disk is dropped by other rules, which need the others in sync, too.
+        # A replica on a dead disk is dropped for a while by other rules, which need the others in sync, too; the disk may answer again meanwhile.
         if out or len(target) < kafka.min_isr(part.topic):
             self.breaks("f2", f"{name} is reduced from {part.replicas} to {target} with {part.isr} in sync")
         racks = {b: found.rack for b, found in kafka.brokers.items()}
         before, after = ({racks.get(b) for b in group} for group in (part.replicas, target))
-        if len(after) < min(len(target), len(before)) and part.dirs.get(going[0]) in self._healthy_dirs():
+        fewer = len(after) < min(len(target), len(before))
+        if (
+            fewer
+            and not self._recorded(part, going[0], "shrunk")
+            and part.dirs.get(going[0]) in self._healthy_dirs()
+        ):
             self.breaks("f3", f"{name} is reduced from {part.replicas} to {target}, on {len(after)} racks")
 
-    def _recorded_for_good(self, part: Part, broker: int) -> bool:
-        """Whether the journal says that a replica leaves for good, and not for a while from a dead or full disk."""
+    def _recorded(self, part: Part, broker: int, what: str) -> bool:
+        """Whether the journal says that a replica leaves for good (``removed``), or for a while from a dead or full disk (``shrunk``)."""
         record = self.world.api.get("ConfigMap", f"{SAMPLE}-moves") or {}
         journal = json.loads((record.get("data") or {}).get("journal") or "{}")
-        return [part.topic, part.index, broker] in [entry[:3] for entry in journal.get("removed", ())]
+        return [part.topic, part.index, broker] in [entry[:3] for entry in journal.get(what, ())]
 
     def _healthy_dirs(self) -> set[str]:
         """Directory ids of all disks that can be read and written."""
