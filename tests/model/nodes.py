@@ -47,7 +47,9 @@ class Nodes(Store):
                 kept = [v for v in self.all("PersistentVolume") if _kept_for(v, claim)]
                 if kept:
                     self._tie(claim, kept[0])
-            elif (volume := self.objects.get(("PersistentVolume", claim["spec"]["volumeName"]))) is not None:
+            elif (
+                volume := self.objects.get(("PersistentVolume", str(claim["spec"].get("volumeName"))))
+            ) is not None:
                 volume["spec"].setdefault("claimRef", {}).setdefault("uid", claim["metadata"]["uid"])
 
     def _schedule(self, pod: dict[str, Any]) -> None:
