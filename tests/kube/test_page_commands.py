@@ -23,7 +23,7 @@ READING: Final = {"get", "describe"}
 CHANGING: Final = {"apply", "create", "delete", "drain", "cordon", "uncordon", "label", "patch", "taint"}
 # What the lines of the pages name, for each line that is run.
 NODES: Final = ("node1", "node4")
-CLAIMS: Final = ("data-disk0-demo-4", "data-disk1-demo-4")
+CLAIMS: Final = ("data-disk0-demo-4", "data-disk1-demo-4", "data-disk2-demo-1", "data-disk1-demo-2")
 JOB: Final[Any] = {
     "metadata": {"name": "demo-rebalance"},
     "spec": {
