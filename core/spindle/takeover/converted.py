@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from spindle.api.names import API_VERSION
 from spindle.api.topic import THROTTLED, KafkaTopicSpec
 from spindle.api.user import MAX_ACLS, KafkaUserSpec
+from spindle.model import objects
 
 StrimziObject = Mapping[str, Any]
 
@@ -43,7 +44,7 @@ class Converted:
 
 def topic(cluster: str, theirs: StrimziObject) -> Converted:
     """A KafkaTopic. It adopts the topic, and keeps it when the KafkaTopic is deleted."""
-    name, was = _name(theirs), f"KafkaTopic {_name(theirs)}"
+    name, was = objects.name(theirs), f"KafkaTopic {objects.name(theirs)}"
     spec, annotations = theirs.get("spec") or {}, theirs["metadata"].get("annotations") or {}
     called = str(spec.get("topicName") or (theirs.get("status") or {}).get("topicName") or name)
     if str(annotations.get(_MANAGED, "true")) == "false" or str(annotations.get(_PAUSED)) == "true":
@@ -67,7 +68,7 @@ def topic(cluster: str, theirs: StrimziObject) -> Converted:
 
 def user(cluster: str, theirs: StrimziObject) -> Converted:
     """A KafkaUser. One with a certificate gets another one; one with a password stays in Kafka without a KafkaUser."""
-    name, was = _name(theirs), f"KafkaUser {_name(theirs)}"
+    name, was = objects.name(theirs), f"KafkaUser {objects.name(theirs)}"
     spec = theirs.get("spec") or {}
     kind = (spec.get("authentication") or {}).get("type")
     if kind == "scram-sha-512":
@@ -106,8 +107,8 @@ def converted(
     cluster: str, topics: Iterable[StrimziObject], users: Iterable[StrimziObject]
 ) -> list[Converted]:
     """All of a cluster, in the order of kinds and names."""
-    return [topic(cluster, each) for each in sorted(topics, key=_name)] + [
-        user(cluster, each) for each in sorted(users, key=_name)
+    return [topic(cluster, each) for each in sorted(topics, key=objects.name)] + [
+        user(cluster, each) for each in sorted(users, key=objects.name)
     ]
 
 
@@ -146,7 +147,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(_text, value)) if isinstance(value, list) else str(value)
-
-
-def _name(theirs: StrimziObject) -> str:
-    return str(theirs["metadata"]["name"])

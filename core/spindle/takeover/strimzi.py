@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spindle.api import names, quantity
+from spindle.model import objects
 from spindle.model.layout import METADATA_DISK
 from spindle.model.versions import unsupported
 from spindle.model.waiting import counted, some
@@ -133,7 +134,7 @@ def _problems(strimzi: StrimziCluster) -> list[str]:
             "spec.kafka.tieredStorage is set: Spindle's images have no plugin for it, so remote segments could not be read"
         )
     controllers, brokers = _roles(strimzi)
-    both = [_name(pool) for pool in strimzi.pools if pool not in controllers and pool not in brokers]
+    both = [objects.name(pool) for pool in strimzi.pools if pool not in controllers and pool not in brokers]
     if both:
         found.append(
             f"pool {some(both)} has nodes that are controller and broker at once: Spindle runs these in separate pods, so move the controllers to "
@@ -151,10 +152,10 @@ def _problems(strimzi: StrimziCluster) -> list[str]:
 
 def _roles(strimzi: StrimziCluster) -> tuple[list[StrimziObject], list[StrimziObject]]:
     """Controller-only and broker-only pools."""
-    roles = {_name(pool): set((pool.get("spec") or {}).get("roles") or ()) for pool in strimzi.pools}
+    roles = {objects.name(pool): set((pool.get("spec") or {}).get("roles") or ()) for pool in strimzi.pools}
     return (
-        [pool for pool in strimzi.pools if roles[_name(pool)] == {"controller"}],
-        [pool for pool in strimzi.pools if roles[_name(pool)] == {"broker"}],
+        [pool for pool in strimzi.pools if roles[objects.name(pool)] == {"controller"}],
+        [pool for pool in strimzi.pools if roles[objects.name(pool)] == {"broker"}],
     )
 
 
@@ -162,14 +163,14 @@ def _node(
     strimzi: StrimziCluster, pool: StrimziObject, node: int, as_node: int, problems: list[str]
 ) -> NodePlan | None:
     """One node; None if it cannot be taken over, with the reason added to ``problems``."""
-    where = f"pool {_name(pool)}, node {node}"
+    where = f"pool {objects.name(pool)}, node {node}"
     controller = as_node >= names.FIRST_CONTROLLER_ID and "controller" in pool["spec"]["roles"]
     if not controller and node >= names.FIRST_CONTROLLER_ID:
         problems.append(
             f"{where}: brokers must have ids below {names.FIRST_CONTROLLER_ID}; Spindle uses higher ids for controllers"
         )
         return None
-    if not controller and _POOL_NAME.fullmatch(_name(pool)) is None:
+    if not controller and _POOL_NAME.fullmatch(objects.name(pool)) is None:
         problems.append(
             f"{where}: the name of a broker pool must begin with a letter and have at most 30 characters"
         )
@@ -181,7 +182,7 @@ def _node(
     if controller and len(volumes) != 1:
         problems.append(f"{where}: a controller must have one volume, but this one has {len(volumes)}")
         return None
-    pod = f"{strimzi.name}-{_name(pool)}-{node}"
+    pod = f"{strimzi.name}-{objects.name(pool)}-{node}"
     disks = []
     for index, volume in enumerate(volumes):
         disk = METADATA_DISK if controller else names.disk_name(index)
@@ -198,7 +199,7 @@ def _node(
         .get("labels", {})
         .get(strimzi.topology_key)
     )
-    return NodePlan(node, as_node, pod, None if controller else _name(pool), rack, tuple(disks))
+    return NodePlan(node, as_node, pod, None if controller else objects.name(pool), rack, tuple(disks))
 
 
 def _disk(
@@ -222,7 +223,3 @@ def _disk(
 
 def _node_ids(pool: StrimziObject) -> list[int]:
     return sorted(int(node) for node in (pool.get("status") or {}).get("nodeIds") or ())
-
-
-def _name(pool: StrimziObject) -> str:
-    return str(pool["metadata"]["name"])
