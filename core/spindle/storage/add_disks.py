@@ -73,7 +73,7 @@ def reconcile_added_disks(
             continue
         _add(state, builder, records, pool, broker, free)
         mine = [slot for slot in inventory.by_broker.get(broker_id, ()) if slot.key not in inventory.removing]
-        _provision_disks(inventory, builder, records, identity, pool, mine)
+        _provision_disks(inventory, builder, records, identity, pool, mine, free)
         if broker["spec"].get("joining") and mine and all(slot.recorded in _JOINED for slot in mine):
             records.note(broker_id, joining=False)  # not None: the record was created with it
         for slot in mine:
@@ -89,19 +89,20 @@ def _provision_disks(
     identity: NodeIdentity,
     pool: BrokerPool,
     mine: list[BrokerDisk],
+    free: NodeVolumes,
 ) -> None:
     """Get volumes for the disks of a broker that have none; new disks are put into use together, to need one restart."""
     # A re-adopted broker first shows all its replicas on its other disks: until then, its claims may be too old to say which disk was used.
     readopted = bool(mine) and is_readopted(inventory.state, inventory.state.brokers[mine[0].broker])
     coming = [slot for slot in mine if slot.never_used and not readopted]
-    how = {slot.name: _provision(inventory, builder, identity, pool, slot) for slot in coming}
+    how = {slot.name: _provision(inventory, builder, identity, pool, slot, free) for slot in coming}
     if _VolumeState.COMING not in how.values():
         for slot in coming:
             if how[slot.name] is _VolumeState.READY:
                 _put_into_use(inventory.state, records, slot)
     for slot in mine:
         if not slot.never_used:
-            _rebind(inventory, builder, identity, pool, slot)
+            _rebind(inventory, builder, identity, pool, slot, free)
 
 
 def _add(
@@ -176,7 +177,12 @@ def _put_into_use(state: ClusterState, records: BrokerRecords, slot: BrokerDisk)
 
 
 def _provision(
-    inventory: DiskInventory, builder: PlanBuilder, identity: NodeIdentity, pool: BrokerPool, slot: BrokerDisk
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    identity: NodeIdentity,
+    pool: BrokerPool,
+    slot: BrokerDisk,
+    free: NodeVolumes,
 ) -> _VolumeState:
     """Take the next step towards a volume for one disk."""
     state = inventory.state
@@ -186,7 +192,7 @@ def _provision(
         return _VolumeState.STUCK
     there = state.claims.get(slot.disk["claim"])
     if there is None:
-        return _begin(inventory, builder, identity, pool, slot, node)
+        return _begin(inventory, builder, identity, pool, slot, node, free)
     if objects.deleting(there):
         builder.wait(_claim_conflict(state.brokers[slot.broker], slot.name, there))
         return _VolumeState.STUCK
@@ -200,7 +206,12 @@ def _provision(
 
 
 def _rebind(
-    inventory: DiskInventory, builder: PlanBuilder, identity: NodeIdentity, pool: BrokerPool, slot: BrokerDisk
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    identity: NodeIdentity,
+    pool: BrokerPool,
+    slot: BrokerDisk,
+    free: NodeVolumes,
 ) -> None:
     """Get a volume for the claim of an evacuated disk; its content is then checked like that of any new disk."""
     state = inventory.state
@@ -217,7 +228,7 @@ def _rebind(
         return
     found = class_of((there.get("spec") or {}).get("storageClassName"), state.snap.storage_classes)
     if is_static(found) and not kept_volumes(state, slot.disk["claim"]):
-        _reserve(inventory, builder, pool, slot, node)
+        _reserve(inventory, builder, pool, slot, node, free)
     else:
         _request_volume(inventory, builder, identity, slot, there, node)
 
@@ -234,6 +245,7 @@ def _begin(
     pool: BrokerPool,
     slot: BrokerDisk,
     node: SnapshotObject,
+    free: NodeVolumes,
 ) -> _VolumeState:
     """Create the claim; with a class that has no provisioner, reserve a volume for it first."""
     state, disks = inventory.state, pool.disks
@@ -241,7 +253,7 @@ def _begin(
     if is_static(class_of(disks.storage_class, state.snap.storage_classes)):
         kept = kept_volumes(state, slot.disk["claim"])
         if not kept:
-            return _reserve(inventory, builder, pool, slot, node)
+            return _reserve(inventory, builder, pool, slot, node, free)
         volume = kept[0]
     broker = state.brokers[slot.broker]
     builder.do(Create(object=claim_of(state, identity, broker, pool, slot.disk, volume)))
@@ -249,18 +261,23 @@ def _begin(
 
 
 def _reserve(
-    inventory: DiskInventory, builder: PlanBuilder, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject
+    inventory: DiskInventory,
+    builder: PlanBuilder,
+    pool: BrokerPool,
+    slot: BrokerDisk,
+    node: SnapshotObject,
+    free: NodeVolumes,
 ) -> _VolumeState:
     """Reserve a free volume on the node; the patch fails if another claim has taken the volume in the meantime."""
     state, disks = inventory.state, pool.disks
     taken = {a.name for a in builder.actions if isinstance(a, Patch) and a.kind == "PersistentVolume"}
     if disks.all:
-        mine = NodeVolumes.of(state).of_brokers.get(slot.broker, ())
+        mine = free.of_brokers.get(slot.broker, ())
         found = next((volume for volume in mine if objects.name(volume) not in taken), None)
     else:
         want = DiskWant(disks.least_size, disks.storage_class)
-        free = [volume for volume in state.snap.volumes if objects.name(volume) not in taken]
-        found = free_volume(node, free, state.snap.storage_classes, want)
+        others = [volume for volume in state.snap.volumes if objects.name(volume) not in taken]
+        found = free_volume(node, others, state.snap.storage_classes, want)
     if found is None:
         builder.wait(_no_volume(inventory, pool, slot, node))
         return _VolumeState.STUCK
