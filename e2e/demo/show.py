@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from e2e.cluster.console import SILENCE_S
+from e2e.cluster.paths import cache_dir
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _WIDTH: Final = 100
@@ -131,6 +132,10 @@ def _relay(source: IO[bytes], silent: str, *, shown: bool) -> str:
 
 def _environment() -> dict[str, str]:
     """Commands write to a pipe; in a terminal they format their output for it all the same."""
+    given = dict(os.environ)
+    # Where Python may not store compiled modules, each of some twenty commands compiles hundreds of them again. The cache may hold them.
+    if given.pop("PYTHONDONTWRITEBYTECODE", ""):
+        given.setdefault("PYTHONPYCACHEPREFIX", str(cache_dir() / "python"))
     if not sys.stdout.isatty():
-        return {**os.environ, "COLUMNS": str(_WIDTH)}
-    return {"FORCE_COLOR": "1", "COLUMNS": str(shutil.get_terminal_size().columns), **os.environ}
+        return {**given, "COLUMNS": str(_WIDTH)}
+    return {"FORCE_COLOR": "1", "COLUMNS": str(shutil.get_terminal_size().columns), **given}

@@ -303,6 +303,31 @@ def test_a_command_that_fails_shows_everything_that_it_said(capfd: pytest.Captur
         Show().ask(sys.executable, "-c", code)
 
 
+def test_commands_store_compiled_modules_in_the_cache_where_python_may_not_store_them_beside_its_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "module.py").write_text("")
+    command = (
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'code')!r}); import module",
+    )
+
+    Show().ask(*command)
+
+    assert [path.name for path in (tmp_path / "code").iterdir()] == ["module.py"]
+    assert list((tmp_path / "cache" / "spindle" / "python").rglob("module.*.pyc"))
+
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE")
+    Show().ask(*command)
+
+    assert (tmp_path / "code" / "__pycache__").is_dir()  # as everywhere
+
+
 def test_a_silence_is_explained(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("e2e.demo.show.SILENCE_S", 0.2)
     code = "import sys; print('one', flush=True); sys.stdin.read()"
