@@ -33,6 +33,9 @@ class Metrics:
         self.folder = folder
         self.asked = 0
         self.every = 0
+        self.looks = 0
+        self.apart = 0
+        self.first: list[str] = []  # answers to the first requests, before the text of a call
         (folder / "ready.sh").write_text(text_of("ready.sh").replace("/9404", f"/{port}"))
         for name in ("metrics.sh", "logging.sh"):
             (folder / name).write_text(text_of(name))
@@ -49,6 +52,8 @@ class Metrics:
                 "PATH": os.environ["PATH"],
                 "SPINDLE_READY_STATE": str(self.folder / "state"),
                 "SPINDLE_READY_EVERY": str(self.every),
+                "SPINDLE_READY_LOOKS": str(self.looks),
+                "SPINDLE_READY_APART": str(self.apart),
             },
             capture_output=True,
             text=True,
@@ -67,7 +72,7 @@ def metrics(tmp_path: Path) -> Iterator[Metrics]:
             served.asked += 1
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(served.text.encode())
+            self.wfile.write((served.first.pop(0) if served.first else served.text).encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -89,6 +94,41 @@ def test_ready_at_the_second_look_and_then_whatever_the_lag(metrics: Metrics) ->
     assert metrics.ready(START, STATE, LAG + "12.0")
     assert metrics.ready(START, STATE, LAG + "5.0E7")
     assert metrics.ready(START, STATE)
+
+
+def test_one_call_looks_until_the_broker_has_caught_up_and_then_once_more(
+    metrics: Metrics,
+) -> None:
+    metrics.looks, metrics.apart = 2, 1
+    metrics.first = [f"{START}\n", f"{START}\n{STATE.replace('3.0', '1.0')}\n"]
+    began = time.monotonic()
+    assert metrics.ready(START, STATE, LAG + "0.0")
+    assert metrics.asked == 4
+    assert 3 <= time.monotonic() - began < 10  # the kubelet would end it
+
+
+def test_two_looks_that_confirm_each_other_are_apart(metrics: Metrics) -> None:
+    assert not metrics.ready(START, STATE, LAG + "0.0")
+    metrics.apart = 3600
+    assert not metrics.ready(START, STATE, LAG + "0.0")
+    metrics.apart = 0
+    assert metrics.ready(START, STATE, LAG + "0.0")
+
+
+def test_a_call_ends_before_the_kubelet_ends_it(metrics: Metrics) -> None:
+    metrics.looks, metrics.apart = 2, 1
+    began = time.monotonic()
+    assert not metrics.ready(START, STATE.replace("3.0", "1.0"))
+    assert 2 <= time.monotonic() - began < 10
+    assert metrics.asked == 3
+
+
+def test_the_first_failure_of_a_broker_that_was_ready_counts(metrics: Metrics) -> None:
+    assert not metrics.ready(START, STATE)
+    assert metrics.ready(START, STATE)
+    metrics.looks, metrics.apart = 2, 1
+    assert not metrics.ready(START, STATE.replace("3.0", "6.0"))
+    assert metrics.asked == 3
 
 
 @pytest.mark.parametrize("lag", ["1001.0", "1.2345678E7"])
