@@ -5,7 +5,7 @@ from typing import Any
 
 from spindle.api import names
 from spindle.brokers.claim_annotations import noted
-from spindle.model.actions import Action, Evict
+from spindle.model.actions import Action, Create, Evict
 from spindle.model.dir_removal import unconfirmed
 from spindle.model.view import CORDONED
 from tests.model.checked import Checked
@@ -170,6 +170,32 @@ def test_a_disk_that_cannot_be_looked_at_is_left_out_by_a_placeholder_and_its_re
     held = world.kafkas.log(NEW, broker)
     assert held is not None
     assert held[1] >= RECORDS
+
+
+def test_a_disk_that_dies_before_its_broker_stops_costs_no_pod_that_is_recreated_at_once() -> None:
+    world = cluster()
+    drain(world)
+    made: list[str] = []
+
+    def dead_from_now_on() -> None:
+        world.disk(0, "disk1").state = "dead"
+        act = world.act
+
+        def watched(action: Action) -> None:
+            if isinstance(action, Create) and action.object["metadata"]["name"] == "demo-broker-0":
+                made.append(disk_of(world)["mode"])
+            act(action)
+
+        world.act = watched  # type: ignore[method-assign]
+
+    happened = before_the_stop(world, dead_from_now_on)
+
+    run(world, lambda: bool(happened) and made[-1:] == ["Absent"] and 0 in world.kafkas.running, 120)
+
+    # With a placeholder until Kafka has said that no replica is missing, then without the disk.
+    assert made == ["Placeholder", "Absent"]
+    assert world.kafkas.losses == []
+    assert world.broken == []
 
 
 def test_a_folder_that_is_nobodys_any_more_keeps_its_disk_for_one_start_at_most() -> None:

@@ -59,6 +59,9 @@ def _decide(inventory: DiskInventory, builder: PlanBuilder, records: BrokerRecor
         )
     elif (seen or seen is None) and _out_of_sight(inventory.state, slot):
         records.note_disk(slot.broker, slot.name, mode=disk_facts.PLACEHOLDER)
+        if slot.pod is None:
+            # Made from the record as it was, it would have the disk in the placeholder's stead and be recreated at once.
+            builder.withhold("Pod", names.pod_name(inventory.state.name, slot.broker))
         why = f"{slot.name} was to be excluded, but cannot be inspected now that its broker is stopped"
         builder.events.append(
             _event(

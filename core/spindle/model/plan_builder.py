@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spindle.model import objects
-from spindle.model.actions import Action, Delete
+from spindle.model.actions import Action, Create, Delete
 from spindle.model.events import Event
 from spindle.model.times import stamp
 from spindle.model.waiting import TEXT_LEFT_OUT, Waiting
@@ -26,6 +26,18 @@ class PlanBuilder:
     def do(self, *actions: Action) -> None:
         """Add actions, in order."""
         self.actions.extend(actions)
+
+    def withhold(self, kind: str, name: str) -> None:
+        """Take back the creation of an object: a later step of the pass has decided something that it is made from."""
+        self.actions[:] = [
+            each
+            for each in self.actions
+            if not (
+                isinstance(each, Create)
+                and each.object["kind"] == kind
+                and each.object["metadata"]["name"] == name
+            )
+        ]
 
     def delete(
         self,
