@@ -17,7 +17,7 @@ from spindle_cli.proposals import size
 
 TOPIC: Final = "clicks"
 PARTITIONS: Final = 24
-MEGABYTES: Final = 400
+MEGABYTES: Final = 240
 _FILLER: Final = f"fill-{TOPIC}"
 _PROGRAM: Final = Path(__file__).with_name("filler.py")
 _MOVES_S: Final = 900
@@ -128,7 +128,7 @@ class Balance:
         show.step("Before and after")
         before = self._before.read_text()
         show.say(
-            "\nKafka deletes the old replica some time after a move (log.segment.delete.delay.ms, here five seconds)."
+            "\nKafka deletes the old replica some time after a move (log.segment.delete.delay.ms, here one second)."
         )
         self._until_deleted(picture.unused(before) + _SLACK)
         after = show.keep(self._before.with_name("after.json"), "spindle", "disks", "-o", "json")

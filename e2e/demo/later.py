@@ -4,13 +4,15 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+_NICE: Final = 10  # at 19 it would get nothing at all beside another busy program of this machine
 
 T = TypeVar("T")
 
 
 class Later(Generic[T]):
-    """The result of a function that runs in the background at the lowest priority, with all programs that it starts.
+    """The result of a function that runs in the background at a low priority, with all programs that it starts.
 
     It ends with this process; what it builds continues at the next run.
 
@@ -33,7 +35,7 @@ class Later(Generic[T]):
 
     def _run(self) -> None:
         # Linux keeps the priority by thread, and a program inherits it from the thread that starts it.
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         try:
             self._made.set_result(self._make())
         except BaseException as error:  # noqa: BLE001 - raised by get()

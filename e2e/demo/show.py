@@ -76,11 +76,13 @@ class Show:
         typed = shlex.join(command)
         print(f"\n$ {typed} &", flush=True)
         process = subprocess.Popen(
-            command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+            command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
         )
         with process:
             try:
-                line = next((each for each in process.stdout or () if until in each), None)
+                assert process.stdout
+                output = _relay(process.stdout, "it starts", shown=False, until=until)
+                line = next((each for each in output.splitlines() if until in each), None)
                 if line is None:
                     raise DemoError(f"`{typed}` failed")
                 yield line.strip()
@@ -99,34 +101,52 @@ class Show:
         return told
 
     def ask(self, *command: str) -> str:
-        """Output of a command, without showing anything.
+        """Output of a command, without showing anything but why it is silent for more than ten seconds.
 
         Raises:
             DemoError: it failed; with its output.
         """
-        done = subprocess.run(
-            command, cwd=ROOT, env=_environment(), check=False, text=True, capture_output=True
-        )
-        if done.returncode != 0:
-            raise DemoError(f"`{shlex.join(command)}` failed: {(done.stderr or done.stdout).strip()}")
-        return done.stdout
+        typed, began = shlex.join(command), time.monotonic()
+        with subprocess.Popen(
+            command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            while True:
+                try:
+                    output, errors = process.communicate(timeout=SILENCE_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    _explain(began, f"`{typed}` is still running")
+        if process.returncode != 0:
+            raise DemoError(f"`{typed}` failed: {(errors or output).strip()}")
+        return output
 
 
-def _relay(source: IO[bytes], silent: str, *, shown: bool) -> str:
-    """Read a program's output to its end, and show it; a silence of ten seconds is explained."""
+def _explain(began: float, silent: str) -> None:
+    print(f"        … {time.monotonic() - began:.0f} s: {silent}", flush=True)
+
+
+def _relay(source: IO[bytes], silent: str, *, shown: bool, until: str = "") -> str:
+    """Read a program's output, and show it; a silence of ten seconds is explained.
+
+    Args:
+        source: its output.
+        silent: the explanation.
+        shown: whether to show the output.
+        until: end behind the line that contains this; empty to read all of it.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     began, output = time.monotonic(), ""
     while True:
         ready, _, _ = select.select([source], [], [], SILENCE_S)
         if not ready:
-            print(f"        … {time.monotonic() - began:.0f} s: {silent}", flush=True)
+            _explain(began, silent)
             continue
         part = os.read(source.fileno(), 65536)
         text = decoder.decode(part, final=not part)
         output += text
         if shown:
             print(text, end="", flush=True)
-        if not part:
+        if not part or (until and "\n" in output.partition(until)[2]):
             return output
 
 

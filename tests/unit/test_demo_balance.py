@@ -339,6 +339,14 @@ def test_a_silence_is_explained(capfd: pytest.CaptureFixture[str], monkeypatch: 
     assert "one\n" in shown
     assert "s: copying\n" in shown
 
+    assert Show().ask(*command) == "one\n"
+    with Show().beside("sh", "-c", "sleep 0.5; echo one; exec sleep 60", until="one") as line:
+        assert line == "one"
+    shown = capfd.readouterr().out
+    assert "sleep 0.5" in shown
+    assert "is still running\n" in shown
+    assert "s: it starts\n" in shown
+
 
 def test_a_command_beside_ends_with_the_block(capfd: pytest.CaptureFixture[str]) -> None:
     with Show().beside("sh", "-c", "echo; echo at http://here; exec sleep 60", until="http://") as line:
