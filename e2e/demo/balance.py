@@ -25,6 +25,7 @@ _DELETED_S: Final = 60
 _SLACK: Final = 20_000_000  # bytes: indexes grow, too
 _SHOWN: Final = 4  # moves of a proposal
 _UNTIL: Final = "--for=jsonpath={.status.phase}="
+_DISKS: Final = ("spindle", "disks", "-o", "json")
 _OPEN: Final = ("Proposed", "Approved", "Executing")
 
 Json = dict[str, Any]
@@ -104,7 +105,7 @@ class Balance:
                 f"{found['metadata']['name']} moves no replica, although some disks have several times the data of others"
             )
         # Not earlier: the old replicas of the backfill are deleted by now.
-        show.keep(self._before, "spindle", "disks", "-o", "json")
+        show.keep(self._before, *_DISKS)
         return found
 
     def _carry_out(self, found: Json) -> None:
@@ -130,8 +131,10 @@ class Balance:
         show.say(
             "\nKafka deletes the old replica some time after a move (log.segment.delete.delay.ms, here one second)."
         )
-        self._until_deleted(picture.unused(before) + _SLACK)
-        after = show.keep(self._before.with_name("after.json"), "spindle", "disks", "-o", "json")
+        path = self._before.with_name("after.json")
+        show.redirected(path, *_DISKS)
+        after = self._until_deleted(picture.unused(before) + _SLACK)
+        path.write_text(after)
         show.say()
         for line in picture.lines(before, after):
             show.say(line.rstrip())
@@ -141,14 +144,15 @@ class Balance:
         show.keep(self.report, "spindle", "rebalance", "report")
         show.say(f"\nHTML report of the run: file://{self.report}")
 
-    def _until_deleted(self, most: int) -> None:
-        """Wait until the disks hold at most this many bytes that belong to no replica, and print how many remain."""
+    def _until_deleted(self, most: int) -> str:
+        """The disks, once they hold at most this many bytes that belong to no replica; until then it prints how many remain."""
         begun = self._show.seconds
-        while (left := picture.unused(self._show.ask("spindle", "disks", "-o", "json"))) > most:
-            took = self._show.seconds - begun
-            self._show.say(f"{took:5.0f} s  {size(left - most)} of old replicas left to delete")
-            if took > _DELETED_S:
-                return  # the picture shows the rest
+        while True:
+            found = self._show.ask(*_DISKS)
+            took, left = self._show.seconds - begun, picture.unused(found) - most
+            if left <= 0 or took > _DELETED_S:
+                return found  # the picture shows the rest
+            self._show.say(f"{took:5.0f} s  {size(left)} of old replicas left to delete")
 
     def _newest(self) -> Json | None:
         """The cluster's latest proposal that is open or done; failed, stopped and expired ones do not count."""

@@ -95,10 +95,14 @@ class Show:
         Raises:
             DemoError: it failed.
         """
-        print(f"\n$ {shlex.join(command)} > {path}", flush=True)
+        self.redirected(path, *command)
         told = self.ask(*command)
         path.write_text(told)
         return told
+
+    def redirected(self, path: Path, *command: str) -> None:
+        """Show a command whose output is written to a file."""
+        print(f"\n$ {shlex.join(command)} > {path}", flush=True)
 
     def ask(self, *command: str) -> str:
         """Output of a command, without showing anything but why it is silent for more than ten seconds.
@@ -110,15 +114,19 @@ class Show:
         with subprocess.Popen(
             command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
-            while True:
-                try:
-                    output, errors = process.communicate(timeout=SILENCE_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    _explain(began, f"`{typed}` is still running")
+            output, errors = _both(process, began, f"`{typed}` is still running")
         if process.returncode != 0:
             raise DemoError(f"`{typed}` failed: {(errors or output).strip()}")
         return output
+
+
+def _both(process: subprocess.Popen[str], began: float, silent: str) -> tuple[str, str]:
+    """All that a program writes to its output and to its errors; every ten seconds it is explained what is waited for."""
+    while True:
+        try:
+            return process.communicate(timeout=SILENCE_S)
+        except subprocess.TimeoutExpired:
+            _explain(began, silent)
 
 
 def _explain(began: float, silent: str) -> None:
