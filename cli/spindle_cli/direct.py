@@ -1,4 +1,4 @@
-"""Reads of Kubernetes' API with Python's own HTTP client.
+"""Simple requests to Kubernetes' API with Python's own HTTP client.
 
 The import of the Kubernetes client takes longer than a whole command that only shows something. It knows every kind of kubeconfig; this
 module knows the plain ones, a server with a certificate or token, and leaves all others to that client.
@@ -9,7 +9,7 @@ import json
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import client
 from pathlib import Path
@@ -20,6 +20,8 @@ from spindle_cli.libraries import yaml
 
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 30.0
+_STREAM_S: Final = 3600.0  # until the next part of a log
+_PART: Final = 4096  # bytes of a log
 _CLUSTER: Final = frozenset(
     {"server", "certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"}
 )
@@ -71,7 +73,7 @@ class Direct:
         Raises:
             NoAnswerError: the connection failed, or broke.
         """
-        place = urlsplit(self.server).path.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+        place = self._place(path, query)
         reused = self._connection is not None
         try:
             return self._asked(place)
@@ -85,11 +87,63 @@ class Direct:
             self._close()
             raise NoAnswerError(str(error) or type(error).__name__) from error
 
-    def _asked(self, place: str) -> Answer:
-        connection = self._connected()
-        connection.request("GET", place, headers=dict(self.headers))
-        answer = connection.getresponse()
+    def change(self, method: str, path: str, body: Any) -> Answer:
+        """Send an object, on a new connection: whether a request had an effect is not known if an old connection breaks.
+
+        Args:
+            method: of HTTP.
+            body: what to send as JSON.
+
+        Raises:
+            NoAnswerError: the connection failed, or broke.
+        """
+        self._close()
+        try:
+            return self._asked(self._place(path, {}), method, json.dumps(body).encode())
+        except (OSError, client.HTTPException) as error:
+            self._close()
+            raise NoAnswerError(str(error) or type(error).__name__) from error
+
+    def follow(self, path: str, query: Mapping[str, str]) -> Answer | Iterator[bytes]:
+        """The parts of an answer as they come; an answer that is no success is read at once.
+
+        Raises:
+            NoAnswerError: there was no answer; from the iterator: the connection broke.
+        """
+        apart = Direct(self.context, self.server, self.namespace, self.trust, self.headers)
+        try:
+            answer = apart._sent(self._place(path, query))
+            if answer.status >= 300:
+                return Answer(answer.status, answer.reason, answer.read())
+        except (OSError, client.HTTPException) as error:
+            apart._close()
+            raise NoAnswerError(str(error) or type(error).__name__) from error
+        return apart._parts(answer)
+
+    def _parts(self, answer: client.HTTPResponse) -> Iterator[bytes]:
+        try:
+            if self._connection is not None and self._connection.sock is not None:
+                self._connection.sock.settimeout(_STREAM_S)
+            while part := answer.read1(_PART):
+                yield part
+        except (OSError, client.HTTPException) as error:
+            raise NoAnswerError(str(error) or type(error).__name__) from error
+        finally:
+            answer.close()
+            self._close()
+
+    def _place(self, path: str, query: Mapping[str, str]) -> str:
+        return urlsplit(self.server).path.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+
+    def _asked(self, place: str, method: str = "GET", body: bytes | None = None) -> Answer:
+        answer = self._sent(place, method, body)
         return Answer(answer.status, answer.reason, answer.read())
+
+    def _sent(self, place: str, method: str = "GET", body: bytes | None = None) -> client.HTTPResponse:
+        connection = self._connected()
+        headers = dict(self.headers) if body is None else {**self.headers, "Content-Type": "application/json"}
+        connection.request(method, place, body, headers)
+        return connection.getresponse()
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -12,7 +12,7 @@ from spindle.api import names
 from spindle.api.printable import printable
 from spindle_cli import direct
 from spindle_cli.copied import Typed
-from spindle_cli.direct import Direct, NoAnswerError
+from spindle_cli.direct import Answer, Direct, NoAnswerError
 from spindle_cli.libraries import kubernetes, urllib3
 
 if TYPE_CHECKING:  # the models take longer to import than most commands run
@@ -81,7 +81,7 @@ class Kube:
 
         Args:
             api: None to connect when it is first used.
-            reader: for reads without the Kubernetes client; None to read with that.
+            reader: for simple requests without the Kubernetes client; None to use that for all.
         """
         self.namespace = namespace
         self._reader = reader
@@ -275,18 +275,31 @@ class Kube:
 
     def pod(self, name: str) -> Json:
         """One pod."""
+        if self._reader is not None:
+            found = self._read(self._reader, f"pod {name}", _path("", "v1", self.namespace, "pods", name))
+            if not isinstance(found, dict):
+                raise no_object(f"pod {name}")
+            return found
         return self.answer(f"pod {name}", self._core.read_namespaced_pod, name, self.namespace)
 
     def create_pod(self, manifest: Json) -> None:
         """Create a pod."""
         name = manifest["metadata"]["name"]
+        if self._reader is not None:
+            place = _path("", "v1", self.namespace, "pods")
+            self._change(self._reader, f"pod {name}", "POST", place, manifest)
+            return
         call = self._core.create_namespaced_pod
         self.ask(f"pod {name}", call, self.namespace, manifest, _preload_content=False)
 
     def delete_pod(self, name: str) -> None:
         """Delete a pod, if it exists."""
-        call = self._core.delete_namespaced_pod
         try:
+            if self._reader is not None:
+                place = _path("", "v1", self.namespace, "pods", name)
+                self._change(self._reader, f"pod {name}", "DELETE", place, {"gracePeriodSeconds": 0})
+                return
+            call = self._core.delete_namespaced_pod
             self.ask(
                 f"pod {name}", call, name, self.namespace, grace_period_seconds=0, _preload_content=False
             )
@@ -295,6 +308,27 @@ class Kube:
 
     def log(self, pod: str) -> Iterator[str]:
         """Lines of a pod's log, from its beginning, until its container ends or the connection does."""
+        rest = b""
+        try:
+            for part in self._log(pod) if self._reader is None else self._log_read(self._reader, pod):
+                *lines, rest = (rest + part).split(b"\n")
+                yield from (line.decode("utf-8", "replace") for line in lines)
+        except NoAnswerError:
+            return  # what there is of the last line may be a part of it
+        if rest:
+            yield rest.decode("utf-8", "replace")
+
+    def _log_read(self, reader: Direct, pod: str) -> Iterator[bytes]:
+        place = _path("", "v1", self.namespace, "pods", pod) + "/log"
+        try:
+            found = reader.follow(place, {"follow": "true"})
+        except NoAnswerError as error:
+            raise KubeError(f"Kubernetes does not answer: {error}") from error
+        if isinstance(found, Answer):
+            raise self._refusal(f"log of pod {pod}", found.status, found.reason, found.body)
+        return found
+
+    def _log(self, pod: str) -> Iterator[bytes]:
         call = self._core.read_namespaced_pod_log
         answer = self.ask(
             f"log of pod {pod}",
@@ -304,17 +338,12 @@ class Kube:
             _preload_content=False,
             _request_timeout=(5, 3600),
         )
-        rest = b""
         try:
-            for chunk in answer.stream(4096):
-                *lines, rest = (rest + chunk).split(b"\n")
-                yield from (line.decode("utf-8", "replace") for line in lines)
-        except urllib3.exceptions.HTTPError:
-            return
+            yield from answer.stream(4096)
+        except urllib3.exceptions.HTTPError as error:
+            raise NoAnswerError(str(error)) from error
         finally:
             answer.release_conn()
-        if rest:
-            yield rest.decode("utf-8", "replace")
 
     def _list(self, plural: str) -> list[Json]:
         if self._reader is not None:
@@ -334,6 +363,15 @@ class Kube:
         if answer.status >= 300:
             raise self._refusal(what, answer.status, answer.reason, answer.body)
         return json.loads(answer.body)
+
+    def _change(self, reader: Direct, what: str, method: str, path: str, body: Json) -> None:
+        """Send an object without the Kubernetes client."""
+        try:
+            answer = reader.change(method, path, body)
+        except NoAnswerError as error:
+            raise KubeError(f"Kubernetes does not answer: {error}") from error
+        if answer.status >= 300:
+            raise self._refusal(what, answer.status, answer.reason, answer.body)
 
     def pages(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Iterator[Json]:
         """The answers of a list, page by page, so that one page is in memory at a time."""

@@ -4,7 +4,8 @@ import pytest
 from kubernetes import client
 
 from e2e.cluster.apiserver import ApiServer
-from spindle_cli.kube import Kube, KubeError, NotFoundError
+from spindle_cli import helper_pod
+from spindle_cli.kube import ConflictError, Kube, KubeError, NotFoundError
 from tests.kube.api import Resources
 from tests.kube.samples import broker, cluster
 
@@ -51,3 +52,25 @@ def test_what_is_written_goes_to_the_same_server(
     kube.apply(body, "spindle-cli-stopped")
 
     assert kube.raw("KafkaBroker", "demo-broker-0")["spec"]["maintenance"]["stopped"] is True
+
+
+def test_a_pod_is_created_and_deleted_as_by_the_client(
+    api_server: ApiServer, api_client: client.ApiClient, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig))
+    manifest = helper_pod.manifest("x", "demo", "demo:9092", "spindle:9", ["status"], 80)
+    said = []
+    for kube in (Kube.connect(namespace), Kube(api_client, namespace)):
+        kube.create_pod(manifest)
+        assert kube.pod("x")["spec"]["containers"][0]["args"] == ["status"]
+        with pytest.raises(ConflictError) as taken:
+            kube.create_pod(manifest)
+        assert list(kube.log("x")) == []  # it runs nowhere
+        with pytest.raises(NotFoundError) as none:
+            list(kube.log("other"))
+        kube.delete_pod("x")
+        kube.delete_pod("x")
+        with pytest.raises(NotFoundError) as gone:
+            kube.pod("x")
+        said.append([str(each.value) for each in (taken, none, gone)])
+    assert said[0] == said[1]

@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from spindle_cli import direct
-from spindle_cli.kube import Kube, KubeError, NotFoundError
+from spindle_cli.kube import ConflictError, Kube, KubeError, NotFoundError
 
 PLAIN: dict[str, Any] = {
     "current-context": "one",
@@ -173,3 +173,92 @@ def test_a_server_that_is_away_is_one_sentence(monkeypatch: pytest.MonkeyPatch, 
     configured(monkeypatch, tmp_path, {}, {})
     with pytest.raises(KubeError, match="Kubernetes does not answer: "):
         Kube.connect().raw_clusters()
+
+
+@pytest.fixture
+def pods() -> Iterator[tuple[HTTPServer, list[tuple[str, str, Any]]]]:
+    """A server with one pod, whose log breaks off the first time, and what it was sent."""
+    sent: list[tuple[str, str, Any]] = []
+
+    class Api(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            sent.append(("GET", self.path, None))
+            if not self.path.partition("?")[0].endswith("/log"):
+                return self.answer(200, {"metadata": {"name": "x"}})
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            for part in (b"one\ntw", b"o\nthr"):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+            if len([each for each in sent if "/log" in each[1]]) > 1:
+                self.wfile.write(b"2\r\nee\r\n0\r\n\r\n")
+            self.close_connection = True
+            return None
+
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            sent.append((self.command, self.path, json.loads(self.rfile.read(length))))
+            gone = self.command == "DELETE" and self.path.endswith("/gone")
+            taken = self.command == "POST" and sent[-1][2]["metadata"]["name"] == "taken"
+            status = 404 if gone else 409 if taken else 200
+            self.answer(status, {"message": "it is there already"})
+
+        def do_DELETE(self) -> None:
+            self.do_POST()
+
+        def answer(self, status: int, body: Any) -> None:
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server, sent
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_pod_is_created_followed_and_deleted_without_the_client(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pods: tuple[HTTPServer, list[tuple[str, str, Any]]]
+) -> None:
+    server, sent = pods
+    configured(monkeypatch, tmp_path, {"server": f"http://127.0.0.1:{server.server_port}"}, {})
+    monkeypatch.setattr(Kube, "api", property(lambda _: pytest.fail("the Kubernetes client was used")))
+    kube = Kube.connect("ns")
+
+    kube.create_pod({"metadata": {"name": "x"}})
+    assert kube.pod("x") == {"metadata": {"name": "x"}}
+    assert list(kube.log("x")) == ["one", "two"]  # of a line that broke off the rest is not known
+    assert list(kube.log("x")) == ["one", "two", "three"]
+    kube.delete_pod("x")
+    kube.delete_pod("gone")
+    with pytest.raises(ConflictError, match="pod taken: it is there already"):
+        kube.create_pod({"metadata": {"name": "taken"}})
+
+    place = "/api/v1/namespaces/ns/pods"
+    at_once = {"gracePeriodSeconds": 0}
+    assert sent == [
+        ("POST", place, {"metadata": {"name": "x"}}),
+        ("GET", f"{place}/x", None),
+        *[("GET", f"{place}/x/log?follow=true", None)] * 2,
+        ("DELETE", f"{place}/x", at_once),
+        ("DELETE", f"{place}/gone", at_once),
+        ("POST", place, {"metadata": {"name": "taken"}}),
+    ]
+
+
+def test_a_log_that_cannot_be_read_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: tuple[HTTPServer, list[tuple[str, str]]]
+) -> None:
+    server, _ = asked
+    configured(monkeypatch, tmp_path, {"server": f"http://127.0.0.1:{server.server_port}"}, {})
+
+    with pytest.raises(KubeError, match="log of pod x: refused 1"):
+        list(Kube.connect("ns").log("x"))
