@@ -87,19 +87,28 @@ class Direct:
             self._close()
             raise NoAnswerError(str(error) or type(error).__name__) from error
 
-    def change(self, method: str, path: str, body: Any) -> Answer:
+    def change(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, str] | None = None,
+        content: str = "application/json",
+    ) -> Answer:
         """Send an object, on a new connection: whether a request had an effect is not known if an old connection breaks.
 
         Args:
             method: of HTTP.
             body: what to send as JSON.
+            content: which kind of JSON, for a patch.
 
         Raises:
             NoAnswerError: the connection failed, or broke.
         """
         self._close()
         try:
-            return self._asked(self._place(path, {}), method, json.dumps(body).encode())
+            sent = self._sent(self._place(path, query or {}), method, json.dumps(body).encode(), content)
+            return Answer(sent.status, sent.reason, sent.read())
         except (OSError, client.HTTPException) as error:
             self._close()
             raise NoAnswerError(str(error) or type(error).__name__) from error
@@ -135,13 +144,15 @@ class Direct:
     def _place(self, path: str, query: Mapping[str, str]) -> str:
         return urlsplit(self.server).path.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
 
-    def _asked(self, place: str, method: str = "GET", body: bytes | None = None) -> Answer:
-        answer = self._sent(place, method, body)
+    def _asked(self, place: str) -> Answer:
+        answer = self._sent(place)
         return Answer(answer.status, answer.reason, answer.read())
 
-    def _sent(self, place: str, method: str = "GET", body: bytes | None = None) -> client.HTTPResponse:
+    def _sent(
+        self, place: str, method: str = "GET", body: bytes | None = None, content: str = ""
+    ) -> client.HTTPResponse:
         connection = self._connected()
-        headers = dict(self.headers) if body is None else {**self.headers, "Content-Type": "application/json"}
+        headers = dict(self.headers) if body is None else {**self.headers, "Content-Type": content}
         connection.request(method, place, body, headers)
         return connection.getresponse()
 

@@ -199,10 +199,28 @@ class Kube:
             raise KubeError(f"{name!r} is no name of a {kind}")
         return names.GROUP, names.VERSION, self.namespace, PLURALS[kind], name
 
-    def _patch(self, kind: str, name: str, body: Json | list[Json], content: str, **options: Any) -> Json:
+    def _patch(
+        self,
+        kind: str,
+        name: str,
+        body: Json | list[Json],
+        content: str,
+        manager: str = FIELD_MANAGER,
+        *,
+        force: bool | None = None,
+    ) -> Json:
+        """Change an object; ``force`` is for an apply, whose fields are checked, too."""
+        place, what = self._place(kind, name), f"{kind} {name}"
+        if self._reader is not None:
+            query = {"fieldManager": manager}
+            if force is not None:
+                query |= {"force": str(force).lower(), "fieldValidation": "Strict"}
+            return self._change(self._reader, what, "PATCH", _path(*place), body, query, content)
+        options: Json = {} if force is None else {"force": force, "field_validation": "Strict"}
         call = self._custom.patch_namespaced_custom_object
-        options = {"field_manager": FIELD_MANAGER, "_content_type": content, **options}
-        changed: Json = self.ask(f"{kind} {name}", call, *self._place(kind, name), body, **options)
+        changed: Json = self.ask(
+            what, call, *place, body, field_manager=manager, _content_type=content, **options
+        )
         return changed
 
     def apply(self, body: Json, manager: str, *, force: bool = False) -> Json:
@@ -212,8 +230,7 @@ class Kube:
             ConflictError: others own one of the fields with another value, and ``force`` is not set.
         """
         kind, name = body["kind"], body["metadata"]["name"]
-        options = {"field_manager": manager, "force": force, "field_validation": "Strict"}
-        return self._patch(kind, name, body, "application/apply-patch+yaml", **options)
+        return self._patch(kind, name, body, "application/apply-patch+yaml", manager, force=force)
 
     def json_patch(self, kind: str, name: str, steps: list[Json]) -> None:
         """Change one object, if the tests among the steps hold."""
@@ -227,6 +244,10 @@ class Kube:
 
     def config_map(self, name: str) -> Json:
         """One ConfigMap."""
+        if self._reader is not None:
+            return self._one(
+                self._reader, f"ConfigMap {name}", _path("", "v1", self.namespace, "configmaps", name)
+            )
         return self.answer(f"ConfigMap {name}", self._core.read_namespaced_config_map, name, self.namespace)
 
     def rebalances(self, cluster: str | None = None) -> "list[KafkaRebalance]":
@@ -255,11 +276,20 @@ class Kube:
 
     def cron_job(self, name: str) -> Json:
         """One CronJob."""
+        if self._reader is not None:
+            return self._one(
+                self._reader, f"CronJob {name}", _path("batch", "v1", self.namespace, "cronjobs", name)
+            )
         return self.answer(f"CronJob {name}", self._batch.read_namespaced_cron_job, name, self.namespace)
 
     def create_job(self, manifest: Json) -> None:
         """Create a Job."""
         name = manifest["metadata"]["name"]
+        if self._reader is not None:
+            self._change(
+                self._reader, f"Job {name}", "POST", _path("batch", "v1", self.namespace, "jobs"), manifest
+            )
+            return
         call = self._batch.create_namespaced_job
         self.ask(f"Job {name}", call, self.namespace, manifest, _preload_content=False)
 
@@ -276,10 +306,7 @@ class Kube:
     def pod(self, name: str) -> Json:
         """One pod."""
         if self._reader is not None:
-            found = self._read(self._reader, f"pod {name}", _path("", "v1", self.namespace, "pods", name))
-            if not isinstance(found, dict):
-                raise no_object(f"pod {name}")
-            return found
+            return self._one(self._reader, f"pod {name}", _path("", "v1", self.namespace, "pods", name))
         return self.answer(f"pod {name}", self._core.read_namespaced_pod, name, self.namespace)
 
     def create_pod(self, manifest: Json) -> None:
@@ -364,14 +391,33 @@ class Kube:
             raise self._refusal(what, answer.status, answer.reason, answer.body)
         return json.loads(answer.body)
 
-    def _change(self, reader: Direct, what: str, method: str, path: str, body: Json) -> None:
-        """Send an object without the Kubernetes client."""
+    def _one(self, reader: Direct, what: str, path: str) -> Json:
+        found = self._read(reader, what, path)
+        if not isinstance(found, dict):
+            raise no_object(what)
+        return found
+
+    def _change(
+        self,
+        reader: Direct,
+        what: str,
+        method: str,
+        path: str,
+        body: Json | list[Json],
+        query: Mapping[str, str] | None = None,
+        content: str = "application/json",
+    ) -> Json:
+        """Send something without the Kubernetes client; the API server's answer."""
         try:
-            answer = reader.change(method, path, body)
+            answer = reader.change(method, path, body, query, content)
         except NoAnswerError as error:
             raise KubeError(f"Kubernetes does not answer: {error}") from error
         if answer.status >= 300:
             raise self._refusal(what, answer.status, answer.reason, answer.body)
+        found = json.loads(answer.body)
+        if not isinstance(found, dict):
+            raise no_object(what)
+        return found
 
     def pages(self, what: str, call: Any, *args: Any, **kwargs: Any) -> Iterator[Json]:
         """The answers of a list, page by page, so that one page is in memory at a time."""
