@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ from spindle.model.view import (
     Quorum,
 )
 from spindle.model.waiting import counted
+from spindle.moves.journal import ReplacedLog
 from spindle_operator import group_offsets, kafka_commands
 from spindle_operator.answers import (
     directory_text,
@@ -49,6 +51,7 @@ from spindle_operator.answers import (
     set_on_it,
 )
 from spindle_operator.connection import Budget, Connection, TooMuchError
+from spindle_operator.leader_epochs import own_epochs
 from spindle_operator.log_dir_layout import read_with_layout
 from spindle_operator.partition_pages import PageLayout, read_page
 from spindle_operator.raw_answers import AnswerMemo, RawAnswer, undecoded
@@ -114,6 +117,7 @@ class KafkaClient(Connection):
         users: Sequence[str] = (),
         agents: bool = True,
         managed: Mapping[str, Sequence[str]] | None = None,
+        replaced: Sequence[ReplacedLog] = (),
         memo: AnswerMemo | None = None,
     ) -> tuple[KafkaView, bool | None, bool]:
         """Everything at once: the view, whether the admin has its ACLs, and whether every request succeeded.
@@ -123,6 +127,7 @@ class KafkaClient(Connection):
             users: whose ACLs and quotas to request.
             agents: whether to request those of the agents.
             managed: topic → further settings of it to request.
+            replaced: logs whose leaders are asked for their epochs.
             memo: of the last observation, which another client may have made.
         """
         self._memo = memo or AnswerMemo()
@@ -130,7 +135,12 @@ class KafkaClient(Connection):
         # Less than the executor waits, so that an observation that takes too long ends by itself and frees its thread.
         self.budget = Budget(_LOOK * self.timeout_ms / 1000, _ANSWERS + len(users) * 4 + len(self.hosts) * 4)
         try:
-            return self._look(ask_rights=ask_rights, users=users, agents=agents, managed=managed or {})
+            view, granted = self._look(
+                ask_rights=ask_rights, users=users, agents=agents, managed=managed or {}
+            )
+            if replaced and view.partitions is not None:
+                view = replace(view, own_epochs=self._own_epochs(replaced))
+            return view, granted, not self._failed
         finally:
             self.budget = None
             self.tell_unsaid()
@@ -149,13 +159,14 @@ class KafkaClient(Connection):
 
     def _look(
         self, *, ask_rights: bool, users: Sequence[str], agents: bool, managed: Mapping[str, Sequence[str]]
-    ) -> tuple[KafkaView, bool | None, bool]:
+    ) -> tuple[KafkaView, bool | None]:
         self._failed = False
         self.silent.clear()
         quorum, node = self._quorum()
         if node is None:
             # Without a quorum the age of a broker's metadata is unknown, so the view is unknown, not stale.
-            return KafkaView(quorum=quorum), None, False
+            self._failed = True
+            return KafkaView(quorum=quorum), None
         cluster = self.attempt(lambda: self._describe_cluster(node))
         listed = self.attempt(lambda: self._partitions(node))
         partitions, ids = listed if listed is not None else (None, None)
@@ -188,7 +199,17 @@ class KafkaClient(Connection):
             agents=self.attempt(lambda: look_at_agents(self)) if agents else None,
         )
         granted = self.attempt(lambda: kafka_commands.admin_granted(self)) if ask_rights else None
-        return view, granted, not self._failed
+        return view, granted
+
+    def _own_epochs(self, replaced: Sequence[ReplacedLog]) -> dict[tuple[str, int], bool]:
+        """Whether the logs of these leaders have their epochs; a broker that cannot be asked is left out."""
+        by_broker: dict[int, list[tuple[str, int]]] = {}
+        for log in replaced:
+            by_broker.setdefault(log.broker, []).append(log.key)
+        found: dict[tuple[str, int], bool] = {}
+        for node in by_broker.keys() & self.hosts.keys():
+            found |= self.attempt(partial(own_epochs, self, node, by_broker[node])) or {}
+        return found
 
     def _users(self, users: Sequence[str]) -> dict[str, UserView] | None:
         """ACLs and quotas of users; None if there are so many that it takes too long: then users wait, and disks do not.

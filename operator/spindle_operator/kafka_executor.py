@@ -16,6 +16,7 @@ from spindle.api import names
 from spindle.metrics.consumer_lag import GroupOffsets, Key
 from spindle.model.actions import Action
 from spindle.model.view import KafkaView
+from spindle.moves.journal import ReplacedLog
 from spindle_operator import metrics, users
 from spindle_operator.connection import Access, sentence
 from spindle_operator.kafka_actions import run
@@ -63,6 +64,7 @@ class KafkaExecutor:
         asked: Sequence[str] = (),
         agents: bool = True,
         managed: Mapping[str, Sequence[str]] | None = None,
+        replaced: Sequence[ReplacedLog] = (),
     ) -> tuple[KafkaView, bool | None]:
         """Read everything from Kafka that a pass needs.
 
@@ -71,6 +73,7 @@ class KafkaExecutor:
             ask_rights: also read whether the admin principal has its ACLs.
             asked: also read the ACLs and quotas of these users.
             managed: also read these settings of these topics.
+            replaced: also ask the leaders of these logs whether they have their leader epoch.
             agents: whether there are any. If not, their ACLs are read until there are none left.
 
         Returns:
@@ -84,7 +87,12 @@ class KafkaExecutor:
             ask_agents = agents or not self._no_agents
             view, granted, clean = await self._threaded(
                 lambda: link.look(
-                    ask_rights=ask_rights, users=asked, agents=ask_agents, managed=managed, memo=self._memo
+                    ask_rights=ask_rights,
+                    users=asked,
+                    agents=ask_agents,
+                    managed=managed,
+                    replaced=replaced,
+                    memo=self._memo,
                 )
             )
             if ask_agents:

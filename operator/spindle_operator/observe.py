@@ -22,6 +22,7 @@ from spindle.model.allowed import KAFKA_REPOSITORY, Allowed
 from spindle.model.freshness import FactsRead
 from spindle.model.pools import parse_spec, recorded_spec
 from spindle.model.snapshot import AgentCertificates, Certificate, ClusterSnapshot, SecretView
+from spindle.moves.journal_record import logs_to_ask
 from spindle.security.certificates import FOLLOWING, FORMER
 from spindle.security.name_conflicts import REASONS
 from spindle.security.secrets import ANN_GRANTED
@@ -197,6 +198,7 @@ async def _snapshot(
         ask_rights=_rights_open(name, lists[SECRET]),
         asked=principals_to_read(users, cluster.get("status") or {}),
         managed=keys_to_read(topics),
+        replaced=logs_to_ask(name, lists[CONFIG_MAP]),
         agents=around.watch is not None,
     )
     pod_by_id = {i: pod for pod in own_pods if (i := _node_id(name, pod)) is not None}

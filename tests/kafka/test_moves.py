@@ -3,6 +3,8 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from threading import Event
 
 import pytest
 
@@ -17,8 +19,8 @@ from spindle.model.view import (
     Partition,
 )
 from spindle.moves.execute import cleanup
-from spindle.moves.intents import ConfigureIntent, Intent, PlaceReplicasIntent, ReassignIntent
-from spindle.moves.journal import Journal, Move, parse, render
+from spindle.moves.intents import ConfigureIntent, ElectIntent, Intent, PlaceReplicasIntent, ReassignIntent
+from spindle.moves.journal import Journal, Move, ReplacedLog, parse, render
 from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
 from spindle_operator import kafka_commands
@@ -52,7 +54,7 @@ class Operator:
         """One step; the operator dies after so many of its orders. Moves within a broker are carried out like an agent would."""
         link = self.link()
         try:
-            view = link.look(ask_rights=False)[0]
+            view = link.look(ask_rights=False, replaced=self.journal.replaced)[0]
             outcome = execute(view, self.journal, wanted, limits)
             self.record = render(outcome.journal)
             for intent in outcome.actions[:dies_after]:
@@ -75,6 +77,8 @@ def tell(link: KafkaClient, intent: Intent) -> None:
             kafka_commands.place(link, intent.broker, intent.placements)
         case ReassignIntent():
             kafka_commands.reassign(link, intent.assignments)
+        case ElectIntent():
+            kafka_commands.elect(link, intent.partitions)
         case ConfigureIntent():
             assert intent.kind != "quota", "moves set none"
             kafka_commands.set_configs(link, intent.kind, intent.name, intent.values)
@@ -106,6 +110,10 @@ def path(cluster: Cluster, broker: int, disk: str) -> str:
 
 def partition(cluster: Cluster, topic: str, index: int = 0) -> Partition:
     return cluster.partitions(topic)[index]
+
+
+def leads(cluster: Cluster, topic: str, broker: int) -> bool:
+    return partition(cluster, topic).leader == broker
 
 
 def standing(cluster: Cluster, broker: int, topic: str, index: int = 0) -> LogDir | None:
@@ -295,6 +303,46 @@ def test_moves_between_dirs_are_told_done_when_they_are(cluster: Cluster, operat
     stands = standing(cluster, 1, "within")
     assert stands is not None
     assert stands.path == there
+
+
+@pytest.mark.parametrize("records", [0, 3])
+def test_followers_do_not_ask_forever_for_an_epoch_that_a_move_lost(
+    cluster: Cluster, operator: Operator, records: int
+) -> None:
+    """KAFKA-20961: the copy lacks the epochs without records. If it is empty, a follower that led in one asks for it in a loop."""
+    topic = f"idle-{records}"
+    cluster.make_topic(topic, [[1, 2]])
+    cluster.produce(topic, 0, [b"record"] * records)
+    link = operator.link()
+    for order in ((2, 1), (1, 2)):  # both have led since the last record
+        kafka_commands.reassign(link, [(topic, 0, order)])
+        kafka_commands.elect(link, [(topic, 0)])
+        wait_for("the leader", partial(leads, cluster, topic, order[0]))
+    here = standing(cluster, 1, topic)
+    assert here is not None
+    (there,) = {path(cluster, 1, disk) for disk in ("disk0", "disk1")} - {here.path}
+    kafka_commands.place(link, 1, [(topic, 0, there)])
+    wait_for("the move", lambda: (now := standing(cluster, 1, topic)) is not None and now.path == there)
+    asked = ReplacedLog(topic, 0, 1, time.time() + 3600)
+    assert link.look(ask_rights=False, replaced=[asked])[0].own_epochs == {(topic, 0): False}
+    link.close()
+
+    def loops() -> int:
+        return (
+            cluster.nodes[2]
+            .log.read_text(errors="replace")
+            .count(f"Current offset {records} for partition {topic}-0 is out of range")
+        )
+
+    if not records:
+        wait_for("a follower that asks again and again", lambda: loops() > 100)
+    operator.record = render(Journal(replaced=(asked,)))
+    wait_for("an epoch", lambda: operator.step() and operator.journal == Journal(), 60, 0.3)
+    assert partition(cluster, topic).replicas == (1, 2)
+    assert partition(cluster, topic).leader == 1
+    before = loops()
+    Event().wait(2)
+    assert loops() == before
 
 
 def test_a_dead_dir_is_evacuated_while_its_broker_runs_on(cluster: Cluster, operator: Operator) -> None:

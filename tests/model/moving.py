@@ -105,6 +105,7 @@ class Kafka:
         self.nodes, self.parts, self.min_isr, self.refuse = nodes, parts, min_isr, refuse
         self.settings: dict[tuple[str, str], dict[str, str]] = {("broker", str(b)): {} for b in nodes}
         self.settings |= {("topic", topic): {} for topic, _ in parts}
+        self.epochless: set[Key] = set()  # led from a log without the leader's epoch (KAFKA-20961)
         self.users: dict[
             tuple[str, str, str], str
         ] = {}  # what a person has set, and when we are done has to stand
@@ -138,6 +139,11 @@ class Kafka:
                 for key, values in self.settings.items()
                 if key[0] == "topic" or self.nodes[int(key[1])].up
             },
+            own_epochs={
+                key: key not in self.epochless
+                for key, part in self.parts.items()
+                if part.leader is not None and self.nodes[part.leader].up
+            },
         )
 
     def _broker(self, b: int, node: Node) -> Broker:
@@ -165,7 +171,7 @@ class Kafka:
                 for key in intent.partitions:
                     part = self.parts[key]
                     if part.replicas[0] in part.isr and self.live(part.replicas[0], key):
-                        part.leader = part.replicas[0]
+                        self._lead(key, part.replicas[0])
 
     def _place(self, intent: PlaceReplicasIntent) -> None:
         node = self.nodes[intent.broker]
@@ -309,7 +315,7 @@ class Kafka:
             part.replicas, part.isr = list(part.target), left
             part.target, part.foreign = None, False
             if part.leader not in part.replicas:
-                part.leader = left[0] if left else None
+                self._lead(key, left[0] if left else None)
 
     def _remove(self, broker: int, key: Key) -> None:
         node = self.nodes[broker]
@@ -368,7 +374,7 @@ class Kafka:
                 part.elr = []
 
     def _swap(self, share: float) -> None:
-        for node in self.nodes.values():
+        for b, node in self.nodes.items():
             for path, d in node.dirs.items():
                 for key in list(d.futures):
                     d.futures[key] += max(1, int(self.parts[key].size * share))
@@ -378,12 +384,20 @@ class Kafka:
                         if old is not None and old != path:
                             node.dirs[old].deleting.append(node.dirs[old].replicas.pop(key))
                             d.replicas[key] = self.parts[key].size
+                            if self.parts[key].leader == b:
+                                self.epochless.add(key)
+
+    def _lead(self, key: Key, broker: int | None) -> None:
+        """Another leader records its epoch in its log."""
+        if broker != self.parts[key].leader:
+            self.epochless.discard(key)
+        self.parts[key].leader = broker
 
     def _elect(self, key: Key) -> None:
         part = self.parts[key]
         if part.leader is not None and self.live(part.leader, key):
             return
-        part.leader = next((b for b in (*part.isr, *part.elr) if self.live(b, key)), None)
+        self._lead(key, next((b for b in (*part.isr, *part.elr) if self.live(b, key)), None))
         if part.leader is not None and part.leader not in part.isr:
             part.isr = [part.leader]
             part.elr = []

@@ -565,7 +565,20 @@ def _list_offsets(kafka: Any, request: Any, node: int) -> Any:
     which = {-2: "earliest", -1: "latest"}[request.topics[0].partitions[0].timestamp]
     told = kafka.request(node, "list_offsets", partitions=wanted, which=which)
     topics = [
-        Answer(name=t, partitions=[Answer(partition_index=i, error_code=code, offset=offset)])
+        Answer(
+            name=t,
+            partitions=[Answer(partition_index=i, error_code=code, offset=offset, leader_epoch=epoch)],
+        )
+        for (t, i), (code, offset, epoch) in told.items()
+    ]
+    return Answer(topics=topics)
+
+
+def _end_of_epochs(kafka: Any, request: Any, node: int) -> Any:
+    wanted = {(t.topic, p.partition): p.leader_epoch for t in request.topics for p in t.partitions}
+    told = kafka.request(node, "offset_for_leader_epoch", epochs=wanted)
+    topics = [
+        Answer(topic=t, partitions=[Answer(partition=i, error_code=code, end_offset=offset)])
         for (t, i), (code, offset) in told.items()
     ]
     return Answer(topics=topics)
@@ -623,6 +636,7 @@ _MESSAGES: dict[str, Callable[[Any, Any, int], Any]] = {
     "ElectLeadersRequest": _elect,
     "CreateTopicsRequest": _create_topics,
     "ListOffsetsRequest": _list_offsets,
+    "OffsetForLeaderEpochRequest": _end_of_epochs,
     "DeleteRecordsRequest": _delete_records,
     "UnregisterBrokerRequest": _unregister,
     "AddRaftVoterRequest": _add_voter,

@@ -484,6 +484,8 @@ class Judge:
             )
         for what in self.unwell():
             self.breaks("e", f"long after the last fault: {what}")
+        for name in self.world.truth("epochless"):
+            self.breaks("e", f"long after the last move: the log of the leader of {name} lacks its epoch")
         for where, key, value in self.world.truth("settings"):
             if key in _THROTTLES:
                 self.breaks("f10", f"{key} of {where} is still set: {value[:60]}")

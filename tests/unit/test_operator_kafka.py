@@ -246,7 +246,7 @@ class FakeLink:
         FakeLink.made += 1
         self.clean = True
 
-    def look(self, *, ask_rights: bool, users: Any, agents: bool, managed: Any, memo: Any) -> Any:
+    def look(self, *, ask_rights: bool, agents: bool, memo: Any, **_: Any) -> Any:
         FakeLink.asked.append(agents)
         return KafkaView(cluster_id="c", agents=FakeLink.agents if agents else None), ask_rights, self.clean
 

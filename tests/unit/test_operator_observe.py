@@ -101,6 +101,7 @@ class Gate(KafkaExecutor):
         asked: Sequence[str] = (),
         agents: bool = True,
         managed: Any = None,
+        replaced: Any = (),
     ) -> Any:
         self.given, self.asked = access, ask_rights
         return KafkaView(), None

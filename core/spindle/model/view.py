@@ -242,6 +242,8 @@ class KafkaView:
         topic_ids: topic → Kafka's id of it; None if unknown.
         managed: topic → those of the requested settings that are set on the topic itself, of the requested topics that exist; None if unknown.
         agents: principal → each agent's ACLs, of those that agents get; None if unknown.
+        own_epochs: requested partition → whether its leader's log has the epoch that it was elected with; those without an answer are missing.
+            None if unknown or not requested.
     """
 
     error: str | None = None
@@ -259,6 +261,7 @@ class KafkaView:
     topic_ids: Mapping[str, str] | None = None
     managed: Mapping[str, Mapping[str, str]] | None = None
     agents: Mapping[str, frozenset[Right]] | None = None
+    own_epochs: Mapping[tuple[str, int], bool] | None = None
 
     @cached_property
     def partition_index(self) -> PartitionIndex:

@@ -13,7 +13,7 @@ from spindle.moves.limits import Limits
 from spindle.moves.outcome import Progress, RefusedMove, StepResult
 
 # Modules that the programs may import (tests/unit/test_fronts.py).
-FRONT: Final = ("between_dirs", "journal", "rate_control")
+FRONT: Final = ("between_dirs", "journal", "journal_record", "rate_control")
 
 __all__ = [
     "ConfigureIntent",

@@ -15,6 +15,7 @@ from spindle.moves.deferred_cleanup import CleanupTracker
 from spindle.moves.intents import ConfigureIntent, Intent, PlaceReplicasIntent, ReassignIntent
 from spindle.moves.journal import REPAIR, DroppedReplica, Journal, LeadershipOverride, Move, SavedConfig
 from spindle.moves.kafka_index import Incoming, KafkaIndex, PartitionKey
+from spindle.moves.leader_epochs import check_epochs
 from spindle.moves.leadership import reconcile_leadership, set_preferred_leaders
 from spindle.moves.limits import Limits
 from spindle.moves.missing_replicas import meant, put_right, taken_over
@@ -178,8 +179,12 @@ class _Step:
         dropped = self.remove_replicas(self.requests.shrinks)
         removed = self.remove_for_good(stalled)
         busy = {found.move.key for found in self.found} | {move.key for move in stalled} | self.leaving
+        staying = {move.key for move in (*self.moves(), *stalled)}
+        ended = [move for move in self.journal.moves if move.within and move.key not in staying]
+        epochs = check_epochs(self.look, self.journal.replaced, ended, self.signals.down, self.signals.now)
+        leads = {**epochs.leads, **self.requests.leads}
         ordered = reconcile_leadership(
-            self.look, self.journal.leadership, self.requests.leads, busy, self.limits.moves_in_all
+            self.look, self.journal.leadership, leads, busy, self.limits.moves_in_all
         )
         # Leadership is changed first; moves of these partitions continue in the next step.
         turned = {
@@ -195,6 +200,7 @@ class _Step:
         taken = {move.key for move in self.moves()} | busy | turned | {o.key for o in ordered.orders}
         progress = tuple(self.progress(found) for found in self.found)
         journal = self.next_journal(settings, ordered.orders, steered, progress)
+        journal = journal.replacing(replaced=epochs.standing)
         return StepResult(
             journal,
             actions=(

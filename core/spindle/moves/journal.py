@@ -227,6 +227,26 @@ class PendingCleanup:
 
 
 @dataclass(frozen=True)
+class ReplacedLog:
+    """A leader's log that a copy from another dir has replaced; see `spindle.moves.leader_epochs`.
+
+    Attributes:
+        broker: the leader.
+        until: seconds since the epoch at which it is forgotten, if the leader cannot be asked.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    until: float
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """(topic, partition)."""
+        return self.topic, self.partition
+
+
+@dataclass(frozen=True)
 class Journal:
     """Everything that another operator needs to continue. Equal journals render to equal text.
 
@@ -236,6 +256,7 @@ class Journal:
             when that is possible.
         pace: recorded progress of copies between brokers.
         removed: replicas that leave for good, or have left a moment ago.
+        replaced: leaders' logs whose leader epoch has not been checked since a copy replaced them.
     """
 
     moves: tuple[Move, ...] = ()
@@ -248,6 +269,7 @@ class Journal:
     spread_violations: tuple[SpreadViolation, ...] = ()
     pace: tuple[CopyProgress, ...] = ()
     removed: tuple[RemovedReplica, ...] = ()
+    replaced: tuple[ReplacedLog, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether it contains anything that is still to be done or restored."""
@@ -306,6 +328,8 @@ def render(journal: Journal) -> str:
         document["pace"] = write_copy_progress(journal.pace)
     if journal.removed:
         document["removed"] = [[e.topic, e.partition, e.broker, e.until] for e in journal.removed]
+    if journal.replaced:
+        document["replaced"] = [[e.topic, e.partition, e.broker, e.until] for e in journal.replaced]
     if journal.steered:
         document["steered"] = journal.steered
     document["words"] = list(words)
@@ -364,6 +388,10 @@ def parse(text: str | None) -> Journal:
             removed=tuple(
                 RemovedReplica(str(topic), int(index), int(broker), float(until))
                 for topic, index, broker, until in document.get("removed", ())
+            ),
+            replaced=tuple(
+                ReplacedLog(str(topic), int(index), int(broker), float(until))
+                for topic, index, broker, until in document.get("replaced", ())
             ),
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:

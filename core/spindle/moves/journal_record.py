@@ -5,6 +5,7 @@ believe to hold the lease, only one can continue. It is deleted with the KafkaCl
 kept, as the data is.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from spindle.model.view import (
 from spindle.model.waiting import Waiting, counted, some
 from spindle.moves import between_dirs, intents
 from spindle.moves.execute import cleanup
-from spindle.moves.journal import Journal, JournalError, parse, render
+from spindle.moves.journal import Journal, JournalError, ReplacedLog, parse, render
 from spindle.moves.outcome import RefusedMove
 
 _KEY: Final = "journal"
@@ -61,6 +62,16 @@ def read_journal(state: ClusterState) -> Journal:
     if not text:
         raise JournalError(f"the ConfigMap has no entry {_KEY}")
     return parse(text)
+
+
+def logs_to_ask(cluster: str, config_maps: Iterable[objects.RawObject]) -> tuple[ReplacedLog, ...]:
+    """The journal's logs whose leaders are to be asked for their epochs; none if it cannot be read."""
+    for record in config_maps:
+        if objects.name(record) == names.moves_map(cluster):
+            text = str((record.get("data") or {}).get(_KEY) or "")
+            with contextlib.suppress(JournalError):
+                return parse(text).replaced if '"replaced"' in text else ()
+    return ()
 
 
 def write_journal(state: ClusterState, journal: Journal) -> tuple[Action, ...]:

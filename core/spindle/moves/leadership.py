@@ -148,7 +148,7 @@ def _elections(away: list[PartitionKey], back: list[PartitionKey]) -> tuple[Elec
         (
             away,
             "LeadershipMoved",
-            "another replica takes over, because the leader is on an unhealthy disk or its broker is being stopped",
+            "another replica takes over, because the leader is on an unhealthy disk, its broker is being stopped, or a move lost the leader's epoch",
         ),
         (back, "LeadershipRestored", "the previous leader takes over again"),
     ):

@@ -92,6 +92,17 @@ class KafkaSim(Requests):
             for p in self.parts.values()
         ]  # fmt: skip
 
+    def truth_epochless(self) -> list[str]:
+        """Partitions whose leader answers followers with OFFSET_OUT_OF_RANGE, because its log does not have its epoch."""
+        led = {(p.leader, p.key): p for p in self.parts.values() if len(p.isr) > 1}
+        return [
+            f"{part.topic[:20]}-{part.index}"
+            for process in self.processes.values()
+            for fs in process.live().values()
+            for (key, suffix), log in fs.logs.items()
+            if not suffix and (part := led.get((process.broker, key))) is not None and not part.has_epoch(log)
+        ]
+
     def truth_topic_ids(self) -> dict[str, str]:
         """Topic → its id."""
         return {part.topic: part.topic_id for part in self.parts.values()}

@@ -400,6 +400,8 @@ class Brokers(Quorum):
             )  # the controllers know it before the copy is used
             fs.logs[part.key, ""] = fs.logs.pop((part.key, "future"))
             self._delete(process, old, part.key, "")
+            if part.leader == process.broker:
+                part.replaced = process.broker, part.epoch
 
 
 def _alike(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int:

@@ -139,7 +139,24 @@ class Requests(Load):
         for key in partitions:
             held = process.where(key)
             log = held[1].logs[key, ""] if held else None
-            told[key] = (6, -1) if log is None else (0, log.start if which == "earliest" else log.end)
+            epoch = self.parts[key].epoch if log is not None and key in self.parts else -1
+            told[key] = (
+                (6, -1, -1) if log is None else (0, log.start if which == "earliest" else log.end, epoch)
+            )
+        return told
+
+    def _on_offset_for_leader_epoch(self, process: Process, *, epochs: dict[Key, int]) -> Any:
+        """Where the leader's own epoch ends in its log; -1 if the log does not have it."""
+        told = {}
+        for key, epoch in epochs.items():
+            held, part = process.where(key), self.parts.get(key)
+            if held is None or part is None or part.leader != process.broker:
+                told[key] = (6, -1)
+            elif part.epoch != epoch:
+                told[key] = (74 if epoch < part.epoch else 75, -1)
+            else:
+                log = held[1].logs[key, ""]
+                told[key] = (0, log.end if part.has_epoch(log) else -1)
         return told
 
     # -- replicas

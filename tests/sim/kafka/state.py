@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tests.sim.disks import RECORD, FileSystem, Key
+from tests.sim.disks import RECORD, FileSystem, Key, Log
 from tests.sim.kafka.acknowledged import AcknowledgedRecords
 from tests.sim.kernel import Kernel
 
@@ -50,6 +50,7 @@ class Part:
         reassigned: whether another client than Spindle reassigned it last.
         changes: whether its reassignment in progress changes the replication factor, as a KafkaTopic asks.
         judged: leader epoch whose log was judged last.
+        replaced: leader and its epoch, when a copy from another of its dirs replaced its log.
     """
 
     topic: str
@@ -69,6 +70,7 @@ class Part:
     reassigned: bool = False
     changes: bool = False
     judged: int = -1
+    replaced: tuple[int, int] | None = None
 
     @property
     def key(self) -> Key:
@@ -78,6 +80,12 @@ class Part:
     def ident(self) -> tuple[str, int]:
         """The partition of this topic, not of a former topic with the same name."""
         return self.topic_id, self.index
+
+    def has_epoch(self, log: Log) -> bool:
+        """Whether the leader's log has its epoch: a copy that replaced it has only those of its records (KAFKA-20961)."""
+        if self.leader is None or self.replaced != (self.leader, self.epoch):
+            return True
+        return any(epoch == self.epoch for epoch, _ in log.entries)
 
     def settle_factor(self) -> None:
         """A replica that a KafkaTopic asks for counts when it is complete."""
