@@ -300,6 +300,7 @@ MUTANTS: Final = (
     Mutant(5, "spindle.evacuation.requests:_not_spared", always((None, None)), (_U + "test_deadlocks.py",), mend=True),
     Mutant(5, "spindle.evacuation.requests:_to_restart", _NOBODY, (_U + "test_healing_plan.py",), mend=True),
     Mutant(5, "spindle.model.dir_removal:seen_empty", _YES, (_U + "test_dir_removal.py",), mend=True),
+    Mutant(5, "spindle.model.dir_removal:ends_without", _YES, (_U + "test_dir_removal.py",)),
     Mutant(5, "spindle.evacuation.requests:_keep", _NO, (_U + "test_healing_plan.py", _U + "test_change_disks.py")),
     # 6: no move that Kafka refuses or another one disturbs
     Mutant(6, "spindle.moves.rules:undisturbed", _NO, (_U + "test_moves_execute.py",)),

@@ -7,6 +7,7 @@ from spindle.api import names
 from spindle.brokers.claim_annotations import noted
 from spindle.model.actions import Action, Create, Evict
 from spindle.model.dir_removal import unconfirmed
+from spindle.model.times import stamp
 from spindle.model.view import CORDONED
 from tests.model.checked import Checked
 from tests.model.kafka import Process, path_of
@@ -219,3 +220,93 @@ def test_a_folder_that_is_nobodys_any_more_keeps_its_disk_for_one_start_at_most(
     assert state_of(world) == "Drained"
     assert disk_of(world)["mode"] == "Absent"
     assert world.broken == []
+
+
+def evict_slowly(world: Checked, restarts: int = 0) -> None:
+    """Run until broker 0's pod is evicted; the pod still exists then, while its kubelet stops Kafka."""
+    act = world.act
+    ending: list[str] = []
+
+    def watched(action: Action) -> None:
+        mine = isinstance(action, Evict) and action.pod == "demo-broker-0"
+        pod = world.get("Pod", "demo-broker-0") if mine else {}
+        act(action)
+        if mine:
+            pod["metadata"]["deletionTimestamp"] = stamp(world.now)
+            for status in pod["status"]["containerStatuses"]:
+                status["restartCount"] = restarts
+            world.put(pod)
+            ending.append("now")
+
+    world.act = watched  # type: ignore[method-assign]
+    for _ in range(60):
+        world.reconcile()
+        if ending:
+            world.act = act  # type: ignore[method-assign]
+            return
+        world.breathe()
+    raise AssertionError("not evicted")
+
+
+def drops_its_dead_disk() -> Checked:
+    """Three brokers, so that the replicas of a dead disk of broker 0 are dropped, and Kafka has it offline."""
+    pool = {
+        "name": "main",
+        "replicas": 3,
+        "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
+    }
+    world = Checked.of("abc", brokerPools=[pool])
+    world.settle(80)
+    for p in range(6):
+        replicas = tuple((p + i) % 3 for i in range(3))
+        world.kafkas.create("orders", p, replicas, _always(path_of(f"disk{p % 2}")))
+    world.settle()
+    world.disk(0, "disk1").state = "dead"
+    return world
+
+
+def listed(world: Checked) -> list[str]:
+    dirs = world.get("KafkaBroker", "demo-broker-0")["spec"]["logDirs"]["dirs"]
+    return [each["name"] for each in dirs]
+
+
+def test_a_dead_disk_that_kafka_had_offline_stays_out_while_its_pod_ends() -> None:
+    world = drops_its_dead_disk()
+    evict_slowly(world)
+    assert listed(world) == ["disk0"]
+
+    world.reconcile()
+    assert listed(world) == ["disk0"], "its broker does not answer any more, and had it offline to its end"
+
+    # A new mount repairs the file system: it can be read, with the replicas that Kafka has dropped since.
+    world.disk(0, "disk1").state = "well"
+    told: list[str] = []
+    for _ in range(60):
+        told += [event.reason for event in world.reconcile().events]
+        world.breathe()
+    assert not {"DiskRemovalCancelled", "DiskNotObserved"} & set(told)
+    assert disk_of(world)["mode"] == "Absent"
+    assert state_of(world) == "Evacuated"
+    assert world.broken == []
+    assert world.kafkas.losses == []
+
+
+def test_where_kafka_was_restarted_in_that_pod_the_disk_is_looked_at() -> None:
+    world = drops_its_dead_disk()
+    evict_slowly(world, restarts=1)
+
+    world.reconcile()
+
+    assert listed(world) == ["disk0", "disk1"], "Kafka may have found it well at its restart"
+
+
+def test_the_record_of_a_disk_whose_claim_was_deleted_goes_without_waiting_for_another_change() -> None:
+    world = drops_its_dead_disk()
+    run(world, lambda: state_of(world) == "Evacuated")
+    world.settle(40)
+    del world.objects["PersistentVolumeClaim", disk_of(world)["claim"]]
+
+    plan = world.reconcile()
+
+    assert state_of(world) == "Removed"
+    assert not plan.settled, "nothing wakes the operator, and the next pass has something to do"

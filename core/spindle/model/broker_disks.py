@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spindle.model.dir_list import NO_LIST, DirList, read_list
-from spindle.model.dir_removal import seen_empty
+from spindle.model.dir_removal import ends_without, seen_empty
 from spindle.model.disk_facts import ABSENT, ACTIVE
 from spindle.model.pod_disks import mode_in
 from spindle.model.snapshot import SnapshotObject
@@ -35,6 +35,8 @@ def _may_hold(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, An
     broker_id, name = int(broker["spec"]["id"]), str(disk["name"])
     listed = before.dirs.get(name) == disk["directoryId"]
     there = mode_in(state.pods.get(broker_id), name) == ACTIVE
+    if before and not listed and ends_without(state, broker_id, name):
+        return False
     return (listed or there) and not seen_empty(state, broker_id, name)
 
 

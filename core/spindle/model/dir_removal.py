@@ -69,3 +69,17 @@ def seen_empty(state: ClusterState, broker_id: int, disk: str) -> bool:
     if known is None or known.fenced:
         return False
     return any(d.path == names.log_dir(disk) and d.error for d in known.log_dirs or ())
+
+
+def ends_without(state: ClusterState, broker_id: int, disk: str) -> bool:
+    """Whether a disk that is already off its broker's list stays unused until the pod that still has it has ended.
+
+    The disk left the list because the Kafka in that pod had it offline. That Kafka takes no dir back, and it is being stopped, so it may not answer any
+    more. If the kubelet has restarted it meanwhile, it may have found the disk well.
+    """
+    pod = state.pods.get(broker_id)
+    if pod is None or not objects.deleting(pod) or objects.kafka_restarted(pod):
+        return False
+    known = (state.kafka.brokers or {}).get(broker_id)
+    dirs = (known.log_dirs or ()) if known is not None else ()
+    return not any(d.path == names.log_dir(disk) and not d.error for d in dirs)

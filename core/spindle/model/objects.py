@@ -130,6 +130,11 @@ def kafka_runs(pod: RawObject) -> bool:
     return bool((container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running"))
 
 
+def kafka_restarted(pod: RawObject) -> bool:
+    """Whether the kubelet has started Kafka more than once in this pod."""
+    return bool(container_status(pod, names.CONTAINER_KAFKA).get("restartCount"))
+
+
 def kafka_started(pod: RawObject) -> str | None:
     """When the Kafka that runs at this moment was started, as an RFC 3339 time; None if none runs or it is unknown."""
     running = (container_status(pod, names.CONTAINER_KAFKA).get("state") or {}).get("running") or {}

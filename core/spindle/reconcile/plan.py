@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from spindle.api.enums import DiskState
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.evacuation.data_loss import at_risk, broker_risks
 from spindle.model import objects
@@ -107,6 +108,7 @@ def _result(
         topic_statuses=topics,
         settled=not builder.actions
         and not builder.waits
+        and not inventory.in_states(DiskState.REMOVED)  # the next pass drops their records
         and not unsettled(users)
         and not unsettled_topics(topics),
     )
