@@ -138,6 +138,7 @@ def _build_stages() -> tuple[Stage, ...]:
         Stage("build", "parts of the testbed, built once", _python("e2e.cluster", "build"), 40),
         Stage("cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40),
         Stage("monitoring", "the Prometheus operator, built once", _ensure("ensure_monitoring"), 40),
+        Stage("csi", "sidecars of CSI drivers, built once", _ensure("ensure_csi_sidecars"), 40),
         Stage(
             "prometheus",
             "Prometheus with discovery of pods, built once",
@@ -229,6 +230,7 @@ RUNS: dict[str, tuple[str | Beside, ...]] = {
         "build",
         "cert-manager",
         "monitoring",
+        "csi",
         "prometheus",
         "kube-slow",
         "kafka-slow",

@@ -147,6 +147,38 @@ def ensure_monitoring() -> Path:
     return artefact("monitoring", "1", _digest(source), make)
 
 
+def ensure_csi_driver() -> Path:
+    """The program of the testbed's own CSI driver."""
+    source = PACKAGE / "go-csi"
+    key = hashlib.sha256((_csi_modules() + _digest(source / "driver")).encode()).hexdigest()
+
+    def make(folder: Path) -> None:
+        _go_build("CSI driver", "./driver", folder / "driver", source=source)
+
+    return artefact("csi-driver", "1", key, make) / "driver"
+
+
+def ensure_csi_sidecars() -> Path:
+    """Folder with Kubernetes' ``csi-provisioner`` and ``csi-resizer``."""
+    source = PACKAGE / "go-csi"
+    packages = {
+        "csi-provisioner": "github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner",
+        "csi-resizer": "github.com/kubernetes-csi/external-resizer/cmd/csi-resizer",
+    }
+
+    def make(folder: Path) -> None:
+        for program, package in packages.items():
+            _go_build(program, package, folder / program, source=source)
+
+    return artefact("csi-sidecars", "1", _csi_modules(), make)
+
+
+def _csi_modules() -> str:
+    """Digest of the pinned modules of the CSI driver and its sidecars."""
+    source = PACKAGE / "go-csi"
+    return hashlib.sha256((source / "go.mod").read_bytes() + (source / "go.sum").read_bytes()).hexdigest()
+
+
 def ensure_release_tools() -> Path:
     """Folder with ``crane``, which is a registry and pushes images to one, and ``actionlint``, which checks workflows."""
     source = PACKAGE / "go-release"
