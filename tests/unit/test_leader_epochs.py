@@ -12,8 +12,8 @@ from spindle.moves.kafka_index import KafkaIndex
 from spindle.moves.leader_epochs import check_epochs
 from spindle.moves.outcome import StepResult
 from spindle.moves.signals import MoveSignals
-from tests.model.moving import Kafka
-from tests.unit.test_moves_execute import D0, D1, WITHIN, T, kafka, step
+from tests.model.moving import Kafka, execute
+from tests.unit.test_moves_execute import D0, D1, LIMITS, WITHIN, T, kafka, step
 
 OF_FOLLOWER = Move("t", 0, 1, D0, 1, D1, 100, "backfill")
 LATER = MoveSignals(now=60.0)
@@ -80,6 +80,40 @@ def test_a_leader_that_was_not_asked_yet_is_asked_for_an_hour() -> None:
     assert (found.standing, found.leads) == ((ENTRY,), {})
     assert check_epochs(look, [ENTRY], [], frozenset(), 3599.0).standing == (ENTRY,)
     assert check_epochs(look, [ENTRY], [], frozenset(), 3600.0).standing == ()
+
+
+def test_a_copy_of_a_follower_that_ends_later_does_not_replace_the_leaders_entry() -> None:
+    """The leader could not be asked in between: the partition moved again at once, on another broker."""
+    k = kafka()
+    k.epochless.add(T)
+    later = ReplacedLog("t", 0, 1, 3610.0)
+    found = check_epochs(KafkaIndex(k.view()), [ENTRY], [OF_FOLLOWER], frozenset(), 10.0)
+    assert (found.standing, found.leads) == ((ENTRY, later), {T: 1})
+    k.epochless.clear()
+    assert check_epochs(KafkaIndex(k.view()), [ENTRY, later], [], frozenset(), 70.0).standing == ()
+
+
+def test_a_partition_that_moves_on_one_broker_after_the_other_ends_with_an_epoch() -> None:
+    k = kafka()
+
+    def not_asked(outcome: StepResult, *moves: Move) -> StepResult:
+        """A step before which the leader was not asked, as the journal did not have its entry yet."""
+        made = execute(replace(k.view(), own_epochs={}), outcome.journal, moves, LIMITS)
+        for intent in made.actions:
+            k.carry_out(intent)
+        return made
+
+    outcome = step(k, Journal(), WITHIN)
+    for _ in range(3):
+        k.tick(1, dict(outcome.agent_moves))
+    outcome = not_asked(outcome, OF_FOLLOWER)
+    assert (T in k.epochless, outcome.journal.moves) == (True, (OF_FOLLOWER,))
+    for _ in range(6):
+        k.tick(1, dict(outcome.agent_moves))
+        outcome = step(k, outcome.journal)
+    assert not k.epochless
+    assert k.parts[T].leader == 0
+    assert rests(k, outcome)
 
 
 @pytest.mark.parametrize(("down", "isr", "to"), [((), [0, 1, 2], 1), ((1,), [0, 1, 2], 2), ((), [0, 2], 2)])

@@ -50,11 +50,12 @@ def check_epochs(
         down: brokers that take over nothing, because they are down or about to go down.
         now: seconds since the epoch.
     """
-    known = {entry.key: entry for entry in entries}
+    # By broker, too: copies of the leader and then of a follower may end before the leader could be asked.
+    known = {(entry.key, entry.broker): entry for entry in entries}
     for move in ended:
-        known[move.key] = ReplacedLog(*move.key, move.target, now + _ASKED_FOR)
+        known[move.key, move.target] = ReplacedLog(*move.key, move.target, now + _ASKED_FOR)
     standing, leads = [], {}
-    for key, entry in sorted(known.items()):
+    for (key, _), entry in sorted(known.items()):
         partition = look.partitions.get(key)
         if partition is None or len(partition.replicas) == 1:
             continue
