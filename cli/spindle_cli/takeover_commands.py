@@ -1,5 +1,6 @@
 """The commands ``spindle takeover``."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -20,6 +21,17 @@ app = typer.Typer(no_args_is_help=True, help="Take over a cluster from Strimzi, 
 
 Cluster = Annotated[str, typer.Argument(help="Name of Strimzi's Kafka resource.")]
 Image = Annotated[str | None, typer.Option(help="Spindle's image; default: the one that its operator runs.")]
+
+
+class _ForKubectl(yaml.SafeDumper):
+    """Quotes what kubectl would read as a number or a boolean, and PyYAML as text: names such as 1e3, 0o7 and y."""
+
+
+_ForKubectl.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9.]+[eE][-+]?[0-9]+$"), list("-+.0123456789")
+)
+_ForKubectl.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?0[oO][0-7_]+$"), list("-+0"))
+_ForKubectl.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^[yYnN]$"), list("yYnN"))
 
 
 @app.command()
@@ -72,7 +84,9 @@ def manifests_text(found: Sequence[Converted]) -> str:
     for each in found:
         notes = "".join(f"# {each.was}: {' '.join(note.split())}.\n" for note in each.notes)
         manifest = (
-            "" if each.manifest is None else f"---\n{yaml.safe_dump(dict(each.manifest), sort_keys=False)}"
+            ""
+            if each.manifest is None
+            else f"---\n{yaml.dump(dict(each.manifest), Dumper=_ForKubectl, sort_keys=False)}"
         )
         parts.append(notes + manifest)
     return "".join(parts) or "# The cluster has no KafkaTopics and no KafkaUsers of Strimzi.\n"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spindle.takeover.converted import converted, topic, user
+from spindle_cli.takeover_commands import manifests_text
 
 
 def theirs(name: str, spec: dict[str, Any], **annotations: str) -> dict[str, Any]:
@@ -69,6 +70,7 @@ def test_a_name_that_strimzi_recorded_in_the_status_counts() -> None:
     assert found.manifest["spec"]["topicName"] == "Orders"
 
 
+TOPIC = {"type": "topic", "name": "orders"}
 ACLS = [
     {
         "resource": {"type": "topic", "name": "orders", "patternType": "prefix"},
@@ -115,18 +117,48 @@ def test_a_user_with_a_certificate_keeps_acls_and_quotas() -> None:
         ({"authentication": {"type": "tls-external"}}, "nothing for authentication tls-external"),
         ({"authorization": {"acls": [*ACLS, {**ACLS[0], "type": "deny"}]}}, "ACLs that deny"),
         ({"authorization": {"acls": ACLS * 43}}, "more than 128 ACLs"),
-        ({"authorization": {"acls": [{"resource": {"type": "delegationToken"}}]}}, "spec.acls.0.resource"),
         (
-            {"authorization": {"acls": [{"resource": {"type": "topic", "patternType": "any"}}]}},
+            {"authorization": {"acls": [{"resource": {"type": "token", "name": "a"}, "operation": "Read"}]}},
+            "spec.acls.0.resource",
+        ),
+        (
+            {"authorization": {"acls": [{"resource": TOPIC | {"patternType": "any"}, "operation": "Read"}]}},
             "spec.acls.0.pattern",
         ),
+        ({"authorization": {"acls": [*ACLS, {"resource": TOPIC}]}}, "acls.3 has no operations"),
+        ({"authorization": {"acls": [{"resource": TOPIC, "operations": []}]}}, "acls.0 has no operations"),
+        (
+            {"authorization": {"acls": [{"resource": {"type": "topic"}, "operations": ["Read"]}]}},
+            "acls.0.resource has no name",
+        ),
+        (
+            {"authorization": {"acls": [{"resource": TOPIC | {"name": ""}, "operations": ["Read"]}]}},
+            "acls.0.resource has no name",
+        ),
+        ({"quotas": {"producerByteRate": 0}}, "spec.quotas.producerBytesPerSecond"),
     ],
 )
 def test_users_that_have_no_kafkauser_say_why(spec: dict[str, Any], why: str) -> None:
-    """Above all one with an ACL that denies: what only allows would be more."""
+    """Above all one with an ACL that denies, or of which Strimzi creates none: what Spindle allows would be more."""
     found = user("demo", theirs("orders", spec))
     assert found.manifest is None
     assert why in found.notes[0]
+
+
+@pytest.mark.parametrize("name", ["orders.eu", "admin", "localhost", "spindle-orders", "a" * 64])
+def test_users_whose_names_spindle_does_not_allow(name: str) -> None:
+    found = user("demo", theirs(name, {"authentication": {"type": "tls"}}))
+    assert found.manifest is None
+    assert "another name" in found.notes[0]
+    kept = user("demo", theirs(name, {"authentication": {"type": "scram-sha-512"}}))
+    assert "its password and its ACLs stay in Kafka" in kept.notes[0]
+
+
+@pytest.mark.parametrize("name", ["1e3", "12e10", "1.5e3", "0o7", "y", "n", "true", "123", "2026-01-02"])
+def test_names_that_yaml_could_read_as_something_else_are_quoted(name: str) -> None:
+    """PyYAML alone writes 1e3, 0o7 and y without quotes, which kubectl reads as numbers and as a boolean."""
+    text = manifests_text([topic("demo", theirs(name, {}))])
+    assert f"name: '{name}'\n" in text
 
 
 def test_the_order_is_by_kind_and_name() -> None:

@@ -19,6 +19,7 @@ StrimziObject = Mapping[str, Any]
 _MANAGED: Final = "strimzi.io/managed"
 _PAUSED: Final = "strimzi.io/pause-reconciliation"
 _INTERNAL: Final = "__"
+_LONGEST_USER: Final = 63  # characters
 _PATTERNS: Final = {"literal": "literal", "prefix": "prefixed"}
 _QUOTAS: Final = {
     "producerByteRate": "producerBytesPerSecond",
@@ -79,10 +80,19 @@ def user(cluster: str, theirs: StrimziObject) -> Converted:
         return Converted(was, None, (why,))
     if kind not in (None, "tls"):
         return Converted(was, None, (f"Spindle has nothing for authentication {kind}",))
+    if _reserved(name):
+        why = (
+            "KafkaUsers of Spindle have names of at most 63 characters without dots, and neither admin, localhost nor a name that starts with spindle-: "
+            "write one with another name by hand"
+        )
+        return Converted(was, None, (why,))
     rules = (spec.get("authorization") or {}).get("acls") or ()
     if any(rule.get("type", "allow") != "allow" for rule in rules):
         why = "it has ACLs that deny. KafkaUsers of Spindle only allow, so without them it could do more: write one by hand"
         return Converted(was, None, (why,))
+    incomplete = next(filter(None, (_incomplete(i, rule) for i, rule in enumerate(rules))), None)
+    if incomplete is not None:
+        return Converted(was, None, (incomplete,))
     if len(rules) > MAX_ACLS:
         return Converted(was, None, (f"it has more than {MAX_ACLS} ACLs: create two KafkaUsers",))
     notes = []
@@ -98,7 +108,7 @@ def user(cluster: str, theirs: StrimziObject) -> Converted:
         "cluster": cluster,
         "authentication": "mtls" if kind else "oauth",
         "acls": [_acl(rule) for rule in rules] or None,
-        "quotas": {ours: quotas[key] for key, ours in _QUOTAS.items() if quotas.get(key)} or None,
+        "quotas": {ours: quotas[key] for key, ours in _QUOTAS.items() if quotas.get(key) is not None} or None,
     }
     return _checked(was, name, "KafkaUser", made, KafkaUserSpec, notes)
 
@@ -112,13 +122,33 @@ def converted(
     ]
 
 
+def _reserved(name: str) -> bool:
+    """Whether a KafkaUser of Spindle cannot have this name; the rules are those of `spindle.api.user.KafkaUser`."""
+    return (
+        len(name) > _LONGEST_USER
+        or "." in name
+        or name in ("admin", "localhost")
+        or name.startswith("spindle-")
+    )
+
+
+def _incomplete(index: int, rule: Mapping[str, Any]) -> str | None:
+    """Why Strimzi creates no ACL for a rule; it has a default neither for the name nor for the operations."""
+    resource = rule.get("resource") or {}
+    if resource.get("type") != "cluster" and not resource.get("name"):
+        return f"spec.authorization.acls.{index}.resource has no name, so Strimzi creates no ACL: add the name (* for all), or remove the entry"
+    if not rule.get("operations") and not rule.get("operation"):
+        return f"spec.authorization.acls.{index} has no operations, so Strimzi creates no ACL: add them, or remove the entry"
+    return None
+
+
 def _acl(rule: Mapping[str, Any]) -> dict[str, Any]:
     resource = rule.get("resource") or {}
     made: dict[str, Any] = {"resource": resource.get("type")}
     if resource.get("type") != "cluster":
         pattern = str(resource.get("patternType") or "literal")
-        made |= {"name": resource.get("name") or "*", "pattern": _PATTERNS.get(pattern, pattern)}
-    made["operations"] = [str(each) for each in rule.get("operations") or [rule.get("operation") or "All"]]
+        made |= {"name": resource["name"], "pattern": _PATTERNS.get(pattern, pattern)}
+    made["operations"] = [str(each) for each in rule.get("operations") or [rule["operation"]]]
     if rule.get("host", "*") != "*":
         made["host"] = rule["host"]
     return made
