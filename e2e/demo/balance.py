@@ -54,8 +54,6 @@ class Balance:
         show.step("A pod writes to a topic that uses some disks more than others")
         if phase == "Failed":
             show.run("kubectl", "delete", "pod", _FILLER)
-        more = ("--replication-factor", "2", "--config", "min.insync.replicas=1")
-        show.run("spindle", "topic", "create", TOPIC, "--partitions", str(PARTITIONS), *more, last=1)
         address = show.ask("kubectl", "get", "skc", self._cluster, "-o", "jsonpath={.status.bootstrap}")
         manifest = self.report.with_name("fill.yaml")
         manifest.write_text(yaml.safe_dump(filler(self._cluster, address), sort_keys=False))
@@ -199,7 +197,14 @@ def filler(cluster: str, address: str) -> Json:
                 {
                     "name": "filler",
                     "image": SPINDLE_IMAGE,
-                    "command": ["python3", "-c", _PROGRAM.read_text(), TOPIC, str(MEGABYTES)],
+                    "command": [
+                        "python3",
+                        "-c",
+                        _PROGRAM.read_text(),
+                        TOPIC,
+                        str(PARTITIONS),
+                        str(MEGABYTES),
+                    ],
                     "env": [{"name": "BOOTSTRAP", "value": address}],
                     "volumeMounts": [{"name": "credentials", "mountPath": "/etc/spindle/credentials"}],
                 }

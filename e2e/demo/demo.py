@@ -32,7 +32,7 @@ AGENTS: Final = "spindle-agents"  # name given by the chart
 TOPIC: Final = "orders"
 MESSAGES: Final = 10_000
 # ext4, since XFS preallocates space for growing files, which would dominate the usage shown of disks this small.
-OPTIONS: Final = Options(nodes=5, zones=3, disks=2, disk_size=parse_size("400Mi"), file_system="ext4")
+OPTIONS: Final = Options(nodes=4, zones=3, disks=2, disk_size=parse_size("400Mi"), file_system="ext4")
 _READY_S: Final = 600
 _KINDS: Final = ("clusters", "brokers", "rebalances", "users", "topics")
 
@@ -166,7 +166,6 @@ class Demo:
         run("kubectl", "apply", "-f", file)
         self._wait()
         self._show.step(f"Create a topic that spans the racks, then write and read {MESSAGES:,} messages")
-        run("spindle", "topic", "create", TOPIC, "--partitions", "12", "--replication-factor", "3")
         run("spindle", "verify", "--topic", TOPIC, "--messages", str(MESSAGES))
 
     def down(self) -> None:
@@ -188,7 +187,9 @@ class Demo:
         """Create the testbed, or reuse it; True if it now has a newer image than the one that Spindle runs."""
         if os.geteuid() != 0:
             raise DemoError("it creates network namespaces, mounts and loop devices: run it as root")
-        self._show.step("A Kubernetes of 5 nodes in 3 zones, each node with 2 disks")
+        self._show.step(
+            f"A Kubernetes of {OPTIONS.nodes} nodes in {OPTIONS.zones} zones, each node with {OPTIONS.disks} disks"
+        )
         stood = self._testbed.is_up()
         prepare()
         # Only for later chapters: on a fresh machine they are built while the testbed starts.

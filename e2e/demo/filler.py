@@ -1,8 +1,8 @@
 """Fills a topic with more data in some partitions than in others; runs in a pod of the demo.
 
-    python3 filler.py TOPIC MEGABYTES
+    python3 filler.py TOPIC PARTITIONS MEGABYTES
 
-Kafka spreads a topic's partitions over log dirs by count, not by size. A partition gets more data, the more of its
+It creates the topic, if it does not exist, with two replicas of each partition. Kafka spreads a topic's partitions over log dirs by count, not by size. A partition gets more data, the more of its
 replicas are in the first log dir of their broker. Data of earlier runs counts.
 """
 
@@ -52,7 +52,7 @@ def plan(megabytes: int, weight: Mapping[int, int], ends: Mapping[int, int]) -> 
     ]
 
 
-def main(topic: str, megabytes: int) -> None:
+def main(topic: str, count: int, megabytes: int) -> None:
     """Fill it, and print the progress."""
     access = {
         "bootstrap_servers": os.environ["BOOTSTRAP"],
@@ -61,12 +61,20 @@ def main(topic: str, megabytes: int) -> None:
         "ssl_certfile": _CREDENTIALS + "tls.crt",
         "ssl_keyfile": _CREDENTIALS + "tls.key",
     }
+    admin = KafkaAdminClient(**access)
+    if topic not in admin.list_topics():
+        wanted = {
+            "num_partitions": count,
+            "replication_factor": 2,
+            "configs": {"min.insync.replicas": "1"},
+        }
+        admin.create_topics({topic: wanted}, wait_for_metadata=True)
     consumer = KafkaConsumer(**access)
     partitions = sorted(consumer.partitions_for_topic(topic))
     # One by one: for several partitions the client omits those whose leader it does not know yet.
     ends = {p: consumer.end_offsets([TopicPartition(topic, p)])[TopicPartition(topic, p)] for p in partitions}
     consumer.close()
-    order = plan(megabytes, weights(partitions, _dirs(KafkaAdminClient(**access), topic)), ends)
+    order = plan(megabytes, weights(partitions, _dirs(admin, topic)), ends)
     producer = KafkaProducer(
         **access, acks="all", linger_ms=5, batch_size=4 * _RECORD, max_request_size=8 * _RECORD
     )
@@ -101,4 +109,4 @@ def _dirs(admin: Any, topic: str) -> dict[int, dict[str, list[int]]]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

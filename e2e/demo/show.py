@@ -43,26 +43,22 @@ class Show:
         """Print a text between two commands."""
         print(text, flush=True)
 
-    def run(self, *command: str, last: int = 0, silent: str = "it is still running") -> None:
+    def run(self, *command: str, silent: str = "it is still running") -> None:
         """Show a command as the user would type it, and run it.
 
         Args:
             command: program and arguments.
-            last: show only this many lines of the end of its output, unless it fails; 0 shows all of it as it arrives.
             silent: what happens while it prints nothing; shown after every ten seconds of silence.
 
         Raises:
             DemoError: it failed.
         """
         typed = shlex.join(command)
-        print(f"\n$ {typed}" + (f" | tail -n {last}" if last else ""), flush=True)
+        print(f"\n$ {typed}", flush=True)
         process = subprocess.Popen(command, cwd=ROOT, env=_environment(), stdout=subprocess.PIPE)
         with process:
             assert process.stdout
-            output = _relay(process.stdout, silent, shown=not last)
-        if last:
-            lines = output.splitlines()
-            print("\n".join(lines if process.returncode else lines[-last:]), flush=True)
+            _relay(process.stdout, silent, shown=True)
         if process.returncode != 0:
             raise DemoError(f"`{typed}` failed")
 

@@ -9,7 +9,7 @@ from e2e.demo.show import DemoError, Show
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     commands: list[tuple[str, ...]] = []
-    monkeypatch.setattr(Show, "run", lambda self, *command, last=0, silent="": commands.append(command))
+    monkeypatch.setattr(Show, "run", lambda self, *command, silent="": commands.append(command))
     monkeypatch.setattr(Show, "ask", lambda self, *command: "")
     monkeypatch.setattr("e2e.demo.demo.ensure_helm", lambda: Path("/tools/helm"))
     return commands

@@ -122,7 +122,7 @@ class Recorder(Show):
         self.ran: list[str] = []
         self.fails = ""
 
-    def run(self, *command: str, last: int = 0, silent: str = "") -> None:
+    def run(self, *command: str, silent: str = "") -> None:
         line = " ".join(command)
         self.ran.append(line)
         if self.fails and line.startswith(self.fails):
@@ -167,7 +167,7 @@ def test_from_the_beginning_it_is_skewed_proposed_approved_by_hash_and_carried_o
     chapters.play()
 
     assert show.commands() == [
-        "spindle topic create", "kubectl create", "kubectl wait",
+        "kubectl create", "kubectl wait",
         "kubectl logs", "kubectl wait", "spindle rebalance run", "spindle disks", *CARRIED_OUT,
     ]  # fmt: skip
     assert f"spindle rebalance approve demo-1 --hash {HASH}" in show.ran
@@ -283,13 +283,12 @@ def test_commands_are_shown_as_they_would_be_typed(capfd: pytest.CaptureFixture[
     show = Show()
     code = "print('one'); print('two')"
 
-    show.run(sys.executable, "-c", code, last=1)
+    show.run(sys.executable, "-c", code)
     kept = show.keep(tmp_path / "kept", sys.executable, "-c", code)
 
     shown = capfd.readouterr().out
     assert f"-c '{code}'" not in shown  # its quotes are escaped
-    assert "| tail -n 1\ntwo\n" in shown
-    assert "one\n" not in shown
+    assert "one\ntwo\n" in shown
     assert kept == (tmp_path / "kept").read_text() == "one\ntwo\n"
 
 
@@ -297,7 +296,7 @@ def test_a_command_that_fails_shows_everything_that_it_said(capfd: pytest.Captur
     code = "import sys; print('one'); print('two'); sys.exit('why')"
 
     with pytest.raises(DemoError, match="failed"):
-        Show().run(sys.executable, "-c", code, last=1)
+        Show().run(sys.executable, "-c", code)
     assert "one\ntwo\n" in capfd.readouterr().out
     with pytest.raises(DemoError, match="failed: why"):
         Show().ask(sys.executable, "-c", code)

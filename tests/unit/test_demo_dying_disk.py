@@ -23,7 +23,7 @@ class Cluster(Show):
         self.ran: list[str] = []
         self.beside_ran: list[str] = []
 
-    def run(self, *command: str, last: int = 0, silent: str = "") -> None:
+    def run(self, *command: str, silent: str = "") -> None:
         self.ran.append(" ".join(command))
 
     @contextmanager
