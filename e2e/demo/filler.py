@@ -9,15 +9,17 @@ replicas are in the first log dir of their broker. Data of earlier runs counts.
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
 
 _CREDENTIALS: Final = "/etc/spindle/credentials/"
 _RECORD: Final = 100_000  # bytes
 _AT_ONCE: Final = 40  # records that are sent before their acknowledgements are waited for
+_ATTEMPTS: Final = 20
 _TOLD_EVERY: Final = 3.0  # seconds
 
 Dirs = Mapping[int, Mapping[str, Iterable[int]]]
@@ -52,6 +54,30 @@ def plan(megabytes: int, weight: Mapping[int, int], ends: Mapping[int, int]) -> 
     ]
 
 
+def write(producer: Any, topic: str, value: bytes, partitions: Sequence[int], pause: float = 1.0) -> None:
+    """Write a record to each of these partitions, and wait until all are acknowledged.
+
+    A write to a disk that dies may end with an error that the client does not repeat, such as UNKNOWN_SERVER_ERROR. It is repeated here.
+
+    Raises:
+        KafkaError: the last attempt failed, too.
+    """
+    for left in reversed(range(_ATTEMPTS)):
+        failed = []
+        for partition, sent in [(p, producer.send(topic, value, partition=p)) for p in partitions]:
+            try:
+                sent.get(timeout=60)
+            except KafkaError:
+                if not left:
+                    raise
+                failed.append(partition)
+        if not failed:
+            return
+        print(f"{len(failed)} records were not acknowledged and are written again", flush=True)
+        partitions = failed
+        time.sleep(pause)  # noqa: TID251 - the program of a pod
+
+
 def main(topic: str, count: int, megabytes: int) -> None:
     """Fill it, and print the progress."""
     access = {
@@ -83,8 +109,7 @@ def main(topic: str, count: int, megabytes: int) -> None:
     before = megabytes - len(order) * _RECORD // 1_000_000
     for start in range(0, len(order), _AT_ONCE):
         part = order[start : start + _AT_ONCE]
-        for sent in [producer.send(topic, value, partition=p) for p in part]:
-            sent.get(timeout=60)
+        write(producer, topic, value, part)
         if time.monotonic() - told >= _TOLD_EVERY or start + _AT_ONCE >= len(order):
             told = time.monotonic()
             done = before + (start + len(part)) * _RECORD // 1_000_000

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kafka.errors import UnknownError
 
 from e2e.cluster.layout import DISK_CLASS
 from e2e.demo import balance, filler, picture
@@ -157,6 +158,30 @@ CARRIED_OUT = [
     "spindle rebalance wait",
     "spindle disks",  # until the copies that moved away are deleted
 ]
+
+
+class Flaky:
+    """A producer whose first writes to a partition fail."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures, self.sent = failures, list[int]()
+
+    def send(self, topic: str, value: bytes, partition: int) -> "Flaky":
+        self.sent.append(partition)
+        return self
+
+    def get(self, timeout: float) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise UnknownError
+
+
+def test_a_record_that_a_dying_disk_refuses_is_written_again() -> None:
+    producer = Flaky(1)
+    filler.write(producer, "clicks", b"", [3, 4], pause=0)
+    assert producer.sent == [3, 4, 3]
+    with pytest.raises(UnknownError):
+        filler.write(Flaky(1000), "clicks", b"", [3], pause=0)
 
 
 def test_from_the_beginning_it_is_skewed_proposed_approved_by_hash_and_carried_out(tmp_path: Path) -> None:
