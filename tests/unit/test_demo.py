@@ -42,7 +42,6 @@ def test_on_another_cluster_it_installs_the_image_that_was_named(
         ("cat", "examples/quickstart.yaml"),
         ("kubectl", "apply"),
         ("spindle", "wait"),
-        ("spindle", "topic"),
         ("spindle", "verify"),
         ("kubectl", "get"),
         ("spindle", "status"),
