@@ -2,7 +2,9 @@
 
     python3 filler.py TOPIC PARTITIONS MEGABYTES
 
-It creates the topic, if it does not exist, with two replicas of each partition. Kafka spreads a topic's partitions over log dirs by count, not by size. A partition gets more data, the more of its
+It creates the topic, if it does not exist, with two replicas of each partition.
+
+Kafka spreads a topic's partitions over log dirs by count, not by size. A partition gets more data, the more of its
 replicas are in the first log dir of their broker. Data of earlier runs counts.
 """
 

@@ -5,11 +5,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kafka.protocol.admin import ListGroupsRequest
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
+from kafka.protocol.consumer import OffsetFetchRequest
 
 from spindle.metrics.consumer_lag import MAX_SERIES, GroupOffsets, Key, matching
 from spindle_operator.answers import expect
 from spindle_operator.connection import Budget, Connection, TooMuchError
+from spindle_operator.list_offsets import LATEST, list_offsets
 
 # Limits of one reading: its duration in timeouts, first for the offsets of the groups, then for the ends; responses (each at most 1 MB); offsets that are decoded.
 _GROUPS: Final = 3
@@ -23,7 +24,6 @@ _PARTITIONS_PER_CALL: Final = 5000
 _TYPES: Final = frozenset({"consumer", "streams", ""})
 _SHARE: Final = "share"
 _GROUP_ID_NOT_FOUND: Final = 69
-_LATEST: Final = -1
 
 
 def read(
@@ -166,23 +166,5 @@ def _ends(link: Connection, partitions: Collection[Key], leaders: Mapping[Key, i
 
 
 def _latest(link: Connection, node: int, keys: Sequence[Key]) -> dict[Key, int]:
-    topics: dict[str, list[Any]] = defaultdict(list)
-    kind = ListOffsetsRequest.ListOffsetsTopic
-    for topic, index in keys:
-        partition = kind.ListOffsetsPartition(
-            partition_index=index, current_leader_epoch=-1, timestamp=_LATEST
-        )
-        topics[topic].append(partition)
-    request = ListOffsetsRequest(
-        replica_id=-1,
-        isolation_level=0,
-        topics=[kind(name=name, partitions=wanted) for name, wanted in topics.items()],
-        timeout_ms=link.timeout_ms,
-    )
-    answer = link.attempt(lambda: link.send(request, node), f"broker {node}")
-    return {
-        (topic.name, partition.partition_index): partition.offset
-        for topic in (() if answer is None else answer.topics)
-        for partition in topic.partitions
-        if not partition.error_code and partition.offset >= 0
-    }
+    found = link.attempt(lambda: list_offsets(link, node, keys, LATEST, link.timeout_ms), f"broker {node}")
+    return {key: partition.offset for key, partition in (found or {}).items() if partition.offset >= 0}

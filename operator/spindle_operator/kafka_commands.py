@@ -31,18 +31,17 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
     UpdateFeaturesRequest,
 )
-from kafka.protocol.consumer import ListOffsetsRequest
 
 from spindle.api import names
 from spindle.model.waiting import some
 from spindle_operator.answers import expect, failures
 from spindle_operator.connection import Connection
+from spindle_operator.list_offsets import EARLIEST, LATEST, list_offsets
 from spindle_operator.messages import UnregisterBrokerRequest
 
 _RESOURCES: Final = {"topic": 2, "broker": 4}  # ConfigResource.Type
 _UPGRADE: Final = 1  # FeatureUpdate.UpgradeType
 _SET, _DELETE = 0, 1  # AlterConfigOp.OpType
-_EARLIEST, _LATEST = -2, -1  # special timestamps of ListOffsets
 _ELECTION_NOT_NEEDED: Final = 84
 _NOT_REGISTERED: Final = 102
 _NO_REASSIGNMENT: Final = 85
@@ -280,7 +279,7 @@ def trim(link: Connection, partitions: Iterable[tuple[str, int, int, float]]) ->
         by_leader.setdefault(leader, {})[topic, index] = share
     failed: list[str] = []
     for leader, shares in by_leader.items():
-        first, last = (_offsets(link, leader, shares, when) for when in (_EARLIEST, _LATEST))
+        first, last = (_offsets(link, leader, shares, when) for when in (EARLIEST, LATEST))
         until = {
             key: first[key] + int(shares[key] * (last[key] - first[key]))
             for key in first.keys() & last.keys()
@@ -292,20 +291,8 @@ def trim(link: Connection, partitions: Iterable[tuple[str, int, int, float]]) ->
 def _offsets(
     link: Connection, leader: int, keys: Iterable[tuple[str, int]], when: int
 ) -> dict[tuple[str, int], int]:
-    """First or next offset of each partition, from its leader (ListOffsets); partitions without a result are omitted."""
-    topic_of = ListOffsetsRequest.ListOffsetsTopic
-    topics: dict[str, list[Any]] = {}
-    for topic, index in keys:
-        asked = topic_of.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=when)
-        topics.setdefault(topic, []).append(asked)
-    wanted = [topic_of(name=name, partitions=asked) for name, asked in topics.items()]
-    answer = link.send(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=wanted), leader)
-    return {
-        (topic.name, p.partition_index): p.offset
-        for topic in answer.topics
-        for p in topic.partitions
-        if not p.error_code
-    }
+    """First or next offset of each partition, from its leader; partitions without a result are omitted."""
+    return {key: found.offset for key, found in list_offsets(link, leader, keys, when).items()}
 
 
 def _delete_before(link: Connection, leader: int, until: Mapping[tuple[str, int], int]) -> list[str]:

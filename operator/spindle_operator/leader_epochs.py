@@ -3,14 +3,12 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from spindle_operator.connection import Connection
+from spindle_operator.list_offsets import LATEST, Key, list_offsets
 
-_LATEST: Final = -1  # timestamp of ListOffsets
 _UNKNOWN: Final = -1  # an epoch, or the end of one (UNDEFINED_EPOCH_OFFSET)
-
-Key = tuple[str, int]
 
 
 def own_epochs(link: Connection, leader: int, keys: Iterable[Key]) -> dict[Key, bool]:
@@ -19,10 +17,13 @@ def own_epochs(link: Connection, leader: int, keys: Iterable[Key]) -> dict[Key, 
     ListOffsets tells the epoch of the leader, and OffsetForLeaderEpoch where that epoch ends in its log: nowhere, if the log has only older ones
     (``LeaderEpochFileCache.endOffsetFor``).
     """
-    epochs = _epochs(link, leader, keys)
+    told = list_offsets(link, leader, keys, LATEST)
     topics: dict[str, list[Any]] = {}
     of = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-    for (topic, index), epoch in epochs.items():
+    for (topic, index), partition in told.items():
+        epoch = partition.leader_epoch
+        if epoch == _UNKNOWN:
+            continue
         asked = of.OffsetForLeaderPartition(partition=index, current_leader_epoch=epoch, leader_epoch=epoch)
         topics.setdefault(topic, []).append(asked)
     if not topics:
@@ -34,20 +35,4 @@ def own_epochs(link: Connection, leader: int, keys: Iterable[Key]) -> dict[Key, 
         for topic in answer.topics
         for p in topic.partitions
         if not p.error_code
-    }
-
-
-def _epochs(link: Connection, leader: int, keys: Iterable[Key]) -> dict[Key, int]:
-    topics: dict[str, list[Any]] = {}
-    of = ListOffsetsRequest.ListOffsetsTopic
-    for topic, index in keys:
-        asked = of.ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=_LATEST)
-        topics.setdefault(topic, []).append(asked)
-    wanted = [of(name=name, partitions=asked) for name, asked in topics.items()]
-    answer = link.send(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=wanted), leader)
-    return {
-        (topic.name, p.partition_index): p.leader_epoch
-        for topic in answer.topics
-        for p in topic.partitions
-        if not p.error_code and p.leader_epoch != _UNKNOWN
     }

@@ -16,9 +16,8 @@ from spindle.moves.journal import Move, ReplacedLog
 from spindle.moves.kafka_index import KafkaIndex, PartitionKey
 
 _ASKED_FOR: Final = 3600.0  # seconds for which a leader that does not answer is asked
-_AT_LEAST: Final = (
-    60.0  # seconds for which it is asked: an agent may complete a move that it was not told the end of
-)
+# Seconds for which it is asked in any case: an agent may complete a move that it was not told the end of.
+_AT_LEAST: Final = 60.0
 
 
 @dataclass(frozen=True)
