@@ -58,7 +58,6 @@ class Balance:
         manifest = self.report.with_name("fill.yaml")
         manifest.write_text(yaml.safe_dump(filler(self._cluster, address), sort_keys=False))
         show.run("kubectl", "create", "-f", str(manifest))
-        show.run("kubectl", "wait", f"{_UNTIL}Running", f"pod/{_FILLER}", "--timeout=120s")
 
     def play(self) -> None:
         """Run all parts that are not done yet."""

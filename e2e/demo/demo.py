@@ -121,9 +121,11 @@ class Demo:
         self._spindle(values, newer=newer)
         self._kafka()
         show = self._show
+        balance = Balance(show, CLUSTER, self._testbed.kubeconfig.parent)
         if not self._foreign:
-            balance = Balance(show, CLUSTER, self._testbed.kubeconfig.parent)
-            balance.begin()
+            balance.begin()  # before the messages, since the pod takes some seconds to start
+        self._messages()
+        if not self._foreign:
             DyingDisk(show, CLUSTER).play()
             self._give_job_image()
             balance.play()
@@ -159,14 +161,17 @@ class Demo:
         run("kubectl", "-n", AGENTS, "rollout", "status", "daemonset/spindle-agent", "--timeout=300s")
 
     def _kafka(self) -> None:
-        """The cluster, a topic, and messages through it."""
+        """The cluster."""
         run, file = self._show.run, SAMPLE if self._foreign else OWN
         self._show.step("Create a KafkaCluster")
         run("cat", file)
         run("kubectl", "apply", "-f", file)
         self._wait()
+
+    def _messages(self) -> None:
+        """A topic, and messages through it."""
         self._show.step(f"Create a topic that spans the racks, then write and read {MESSAGES:,} messages")
-        run("spindle", "verify", "--topic", TOPIC, "--messages", str(MESSAGES))
+        self._show.run("spindle", "verify", "--topic", TOPIC, "--messages", str(MESSAGES))
 
     def down(self) -> None:
         """Take it down. Built images stay in the cache, so that the next run is faster."""

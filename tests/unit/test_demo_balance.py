@@ -192,7 +192,7 @@ def test_from_the_beginning_it_is_skewed_proposed_approved_by_hash_and_carried_o
     chapters.play()
 
     assert show.commands() == [
-        "kubectl create", "kubectl wait",
+        "kubectl create",
         "kubectl logs", "kubectl wait", "spindle rebalance run", "spindle disks", *CARRIED_OUT,
     ]  # fmt: skip
     assert f"spindle rebalance approve demo-1 --hash {HASH}" in show.ran
