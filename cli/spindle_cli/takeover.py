@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.manifests.backup import reserve
-from spindle.model.waiting import counted
+from spindle.model.waiting import counted, some
 from spindle.takeover import manifests, strimzi
 from spindle.takeover.converted import Converted, converted
+from spindle.takeover.downtime import Downtime, downtime
 from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
 from spindle_cli import objects
 from spindle_cli.copied import in_namespace
@@ -84,6 +85,15 @@ def recall(found: Objects, name: str) -> TakeoverRecord | None:
         raise KubeError(f"ConfigMap {record_name(name)} {error}") from error
 
 
+def outage(found: Objects, name: str) -> Downtime:
+    """How long Kafka will be down, at most; of a take-over that was interrupted, the rest of it."""
+    kept = recall(found, name)
+    if kept is None:
+        theirs = read(found, name)
+        return downtime(strimzi.plan(theirs), theirs.pods)
+    return downtime(kept.plan, {each["metadata"]["name"]: each for each in found.every(objects.POD)})
+
+
 def take(found: Objects, name: str, image: str, say: Say) -> None:
     """Run all steps that are not done yet.
 
@@ -107,18 +117,24 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
     _pause(found, plan, say)
     for volume in kept.policies:
         found.patch(objects.VOLUME, volume, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+    began = time.monotonic()
     _stop(found, plan, plan.brokers, say)
     _stop(found, plan, plan.controllers, say)
-    for node in plan.nodes:
-        for disk in node.disks:
-            _rename(found, disk.claim, disk, manifests.new_claim(plan, node, disk))
+    _rename(
+        found,
+        [
+            (disk.claim, disk, manifests.new_claim(plan, node, disk))
+            for node in plan.nodes
+            for disk in node.disks
+        ],
+    )
     say(f"{counted(len(kept.policies), 'volume')} reserved for claims with Spindle's names")
     directories = _lay_out(found, plan, image, say)
     for claim in manifests.identified_claims(plan, directories):
         found.apply(claim)
     found.apply(plan.manifest)
     say(
-        f"KafkaCluster {name} was applied; follow it with: {in_namespace(f'spindle wait {name}', plan.namespace)}\n"
+        f"KafkaCluster {name} was applied, {time.monotonic() - began:.0f} s after brokers began to stop; follow it with: {in_namespace(f'spindle wait {name}', plan.namespace)}\n"
         f"For its topics and users: {in_namespace(f'spindle takeover convert {name}', plan.namespace)} | kubectl apply -f -"
     )
 
@@ -143,11 +159,12 @@ def undo(found: Objects, name: str, image: str, say: Say) -> None:
         if all(found.find(objects.CLAIM, disk.becomes) is not None for disk in node.disks)
     ]
     _lay_out(found, plan, image, say, nodes=moved, undone=True)
-    for node in plan.nodes:
-        for disk in node.disks:
-            theirs = kept.claims[disk.claim]
-            back = {**theirs, "metadata": {**theirs["metadata"], "namespace": plan.namespace}}
-            _rename(found, disk.becomes, disk, back)
+    back = []
+    for disk in (disk for node in plan.nodes for disk in node.disks):
+        theirs = kept.claims[disk.claim]
+        theirs = {**theirs, "metadata": {**theirs["metadata"], "namespace": plan.namespace}}
+        back.append((disk.becomes, disk, theirs))
+    _rename(found, back)
     for volume, policy in kept.policies.items():
         found.patch(objects.VOLUME, volume, {"spec": {"persistentVolumeReclaimPolicy": policy}})
     found.delete(objects.CONFIG_MAP, names.identity_map(name))
@@ -191,17 +208,27 @@ def _stop(found: Objects, plan: TakeoverPlan, nodes: Sequence[NodePlan], say: Sa
     say(f"{counted(len(pods), 'controller' if nodes and nodes[0].controller else 'broker')} stopped")
 
 
-def _rename(found: Objects, old: str, disk: DiskPlan, new: Json) -> None:
-    """Reserve a volume for another claim. The volume stays Released, with its data, until it is reserved."""
-    namespace, name = new["metadata"]["namespace"], new["metadata"]["name"]
-    if found.find(objects.CLAIM, name) is not None:
-        return
-    existing = found.find(objects.CLAIM, old)
-    if existing is not None:
-        found.delete(objects.CLAIM, old, existing["metadata"]["uid"])
-        _until_gone(found, objects.CLAIM, old)
-    found.patch(objects.VOLUME, disk.volume, reserve(namespace, name))
-    found.apply(new)
+def _rename(found: Objects, changes: Sequence[tuple[str, DiskPlan, Json]]) -> None:
+    """Reserve volumes for other claims, all at once: Kafka is down meanwhile. A volume stays Released, with its data, until it is reserved.
+
+    Args:
+        changes: the name of the present claim, its disk, and the claim that follows.
+    """
+    there = {each["metadata"]["name"]: each for each in found.every(objects.CLAIM)}
+    due = [each for each in changes if each[2]["metadata"]["name"] not in there]
+    former = {old for old, _, _ in due if old in there}
+    for old in sorted(former):
+        found.delete(objects.CLAIM, old, there[old]["metadata"]["uid"])
+
+    def gone() -> bool:
+        return not former & {each["metadata"]["name"] for each in found.every(objects.CLAIM)}
+
+    _until(f"the former claims are deleted: {some(sorted(former))}", gone, _GONE_S)
+    for _, disk, new in due:
+        found.patch(
+            objects.VOLUME, disk.volume, reserve(new["metadata"]["namespace"], new["metadata"]["name"])
+        )
+        found.apply(new)
 
 
 def _lay_out(

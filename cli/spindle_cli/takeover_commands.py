@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 import yaml
 
+from spindle.model.waiting import counted
 from spindle.takeover import strimzi
 from spindle.takeover.converted import Converted
+from spindle.takeover.downtime import Downtime, downtime
 from spindle.takeover.plan import TakeoverPlan, steps
 from spindle_cli import takeover as work
 from spindle_cli.consent import consent
@@ -39,8 +41,9 @@ def plan(cluster: Cluster, namespace: Namespace = None) -> None:
     """Show the problems to solve first, the differences afterwards, each step, and the KafkaCluster. Changes nothing."""
     with sentences():
         found = Objects(Kube.connect(namespace))
-        made = strimzi.plan(work.read(found, cluster))
-        say(_page(made))
+        theirs = work.read(found, cluster)
+        made = strimzi.plan(theirs)
+        say(_page(made, downtime(made, theirs.pods)))
     if made.problems:
         raise typer.Exit(1)
 
@@ -55,11 +58,13 @@ def run(
     """Take the cluster over. Kafka is down meanwhile. If the command is interrupted, run it again: it continues."""
     with sentences():
         kube = Kube.connect(namespace)
+        found = Objects(kube)
+        minutes = counted(work.outage(found, cluster).minutes, "minute")
         consent(
-            f"Kafka {cluster} in namespace {kube.namespace} is stopped during the take-over. Continue?",
+            f"Kafka {cluster} in namespace {kube.namespace} is stopped during the take-over, for at most {minutes}. Continue?",
             given=yes,
         )
-        work.take(Objects(kube), cluster, image or work.image_of(kube), say)
+        work.take(found, cluster, image or work.image_of(kube), say)
 
 
 @app.command()
@@ -92,7 +97,7 @@ def manifests_text(found: Sequence[Converted]) -> str:
     return "".join(parts) or "# The cluster has no KafkaTopics and no KafkaUsers of Strimzi.\n"
 
 
-def _page(made: TakeoverPlan) -> str:
+def _page(made: TakeoverPlan, outage: Downtime) -> str:
     parts = []
     if made.problems:
         parts.append("Problems to solve first:\n" + _list(made.problems))
@@ -100,6 +105,7 @@ def _page(made: TakeoverPlan) -> str:
         parts.append("What will be different:\n" + _list(made.differences))
     if not made.problems:
         parts.append("Steps of spindle takeover run:\n" + _list(steps(made)))
+        parts.append(f"Downtime:\n- {outage.text()}\n")
     parts.append("KafkaCluster that it applies:\n" + yaml.safe_dump(dict(made.manifest), sort_keys=False))
     return "\n".join(parts)
 

@@ -5,9 +5,10 @@ Strimzi's operator does not run: its actions, creating pods and reporting that i
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
-from e2e.scenarios.lab import CLUSTER, Lab, run_client
+from e2e.scenarios.lab import CLUSTER, Lab, client_pod, run_client
 
 GROUP: Final = "kafka.strimzi.io"
 SETS: Final = "core.strimzi.io"
@@ -47,6 +48,50 @@ c.assign([TopicPartition("orders", n) for n in range(6)])
 c.seek_to_beginning()
 print("RESULT", len({int(record.value) for record in c}))
 """
+# Writes numbers from FIRST on with acks=all, one after the other, and prints each that was acknowledged with its time; a new connection after each error.
+WRITE_ON: Final = """
+import itertools, time
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+p = None
+for n in itertools.count(FIRST):
+    while True:
+        try:
+            p = p or KafkaProducer(**S, acks="all", request_timeout_ms=5000, max_block_ms=5000, delivery_timeout_ms=6000, linger_ms=0)
+            p.send("orders", b"%d" % n, partition=n % 6).get(7)
+            break
+        except (KafkaError, OSError, AssertionError, ValueError):
+            if p:
+                p.close(timeout=0)
+            p = None
+            time.sleep(0.2)
+    print("ACK", n, time.time(), flush=True)
+    time.sleep(0.02)
+"""
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """What a writer has printed: numbers, and the time of each in seconds since the epoch."""
+
+    times: Mapping[int, float]
+
+    @classmethod
+    def of(cls, log: str) -> "Acknowledged":
+        """From the log of its pod."""
+        lines = [line.split() for line in log.splitlines() if line.startswith("ACK ")]
+        return cls({int(number): float(at) for _, number, at in lines})
+
+    @property
+    def numbers(self) -> range:
+        """All of them: a writer goes on only behind one that was acknowledged."""
+        return range(min(self.times), max(self.times) + 1)
+
+    @property
+    def longest_gap(self) -> float:
+        """Seconds between two acknowledgements, at most."""
+        times = sorted(self.times.values())
+        return max((late - early for early, late in pairwise(times)), default=0.0)
 
 
 def definitions() -> list[dict[str, Any]]:
@@ -148,8 +193,17 @@ class StrimziCluster:
         """Number of these records that exist."""
         return self._run("their-reader", _READ)
 
+    def write_on(self, name: str) -> None:
+        """Start a pod that goes on writing behind these records, until nothing answers any more."""
+        program = f"FIRST = {RECORDS}\nS = dict(bootstrap_servers='{self._address}')\n{WRITE_ON}"
+        self.lab.apply(client_pod(self.lab, name, self.image, program, {}, plain=True))
+
+    @property
+    def _address(self) -> str:
+        return f"{_SERVICE}.{self.lab.namespace}.svc:9092"
+
     def _run(self, name: str, program: str) -> int:
-        env = {"THEIRS": f"{_SERVICE}.{self.lab.namespace}.svc:9092"}
+        env = {"THEIRS": self._address}
         text = "import os\n" + "".join(f"os.environ[{k!r}] = {v!r}\n" for k, v in env.items()) + program
         return int(run_client(self.lab, name, self.image, text, plain=True).split("RESULT ", 1)[1].split()[0])
 

@@ -1,24 +1,28 @@
 """Spindle takes over a cluster that Strimzi created, with its disks; an unexpected finding stops that, and it is rolled back."""
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
 
-from e2e.scenarios.lab import CLUSTER, Lab, LabError
+from e2e.scenarios.lab import CLUSTER, Lab, LabError, client_pod, run_client
 from e2e.scenarios.machine import Machine
-from e2e.scenarios.records import read
+from e2e.scenarios.records import CONNECT
 from e2e.scenarios.strimzi_cluster import (
     BROKERS,
     CLUSTER_ID,
     CONTROLLERS,
     RECORDS,
+    WRITE_ON,
+    Acknowledged,
     StrimziCluster,
     definitions,
 )
 
 pytestmark = pytest.mark.e2e
+_LATER: Final = 1_000_000  # the first number that is written with Spindle
 
 
 @pytest.fixture
@@ -44,6 +48,38 @@ def theirs(lab: Lab, spindle_image: str) -> Iterator[StrimziCluster]:
 def is_ready(found: Mapping[str, Any]) -> bool:
     """Whether its condition Ready is True."""
     return any(c["type"] == "Ready" and c["status"] == "True" for c in found["status"]["conditions"])
+
+
+def acknowledged(lab: Lab, writer: str) -> Acknowledged:
+    """What a writer's pod has printed so far."""
+    return Acknowledged.of(lab.kubectl("logs", writer, check=False))
+
+
+def lost(lab: Lab, image: str, acked: list[range]) -> int:
+    """How many of these numbers are not in the topic."""
+    program = f"""{CONNECT}
+c = KafkaConsumer(**S, consumer_timeout_ms=15000)
+c.assign([TopicPartition("orders", n) for n in range(6)])
+c.seek_to_beginning()
+found = {{int(record.value) for record in c}}
+print("RESULT", sum(n not in found for numbers in {acked} for n in numbers))
+"""
+    return int(run_client(lab, "reads-all", image, program).split("RESULT ", 1)[1].split()[0])
+
+
+def outage(lab: Lab, promised: str) -> list[range]:
+    """End both writers, and hold the outage against what the plan said; returns all numbers that were acknowledged."""
+    before, after = acknowledged(lab, "before"), acknowledged(lab, "after")
+    lab.kubectl("delete", "pod", "before", "after")
+    down = min(after.times.values()) - max(before.times.values())
+    minutes = re.search(r"Kafka is down for at most (\d+) minutes", promised)
+    assert minutes is not None
+    acked = [range(RECORDS), before.numbers, after.numbers]
+    print(
+        f"{sum(map(len, acked))} acknowledged, down for {down:.1f} s of at most {minutes[1]} min, then for at most {after.longest_gap:.1f} s"
+    )
+    assert down <= 60 * int(minutes[1])
+    return acked
 
 
 def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
@@ -72,7 +108,11 @@ def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
     theirs.start()
     assert theirs.read() == RECORDS
 
+    theirs.write_on("before")
+    lab.until("the load runs", lambda: len(acknowledged(lab, "before").times) > 100, 120)
     print(lab.spindle("takeover", "run", CLUSTER, "--yes", *here, timeout=900))
+    lab.until("status has the address", lambda: bool(lab.status().get("bootstrap")), 120)
+    lab.apply(client_pod(lab, "after", spindle_image, f"FIRST = {_LATER}\n{CONNECT}{WRITE_ON}", {}))
     lab.until_ready(600)
     assert lab.status()["clusterId"] == CLUSTER_ID
     lab.until(
@@ -82,10 +122,11 @@ def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
     )
     lab.until_ready(600)
     lab.until("status.waiting is empty", lambda: not lab.waits(), 300)
+    acked = outage(lab, page)
     volumes = {claim["spec"]["volumeName"] for claim in lab.list("pvc")}
     assert volumes == set(before.values())
     assert "DiskCleared" not in {event["reason"] for event in lab.list("events")}, "nothing is formatted"
-    assert read(lab, spindle_image, "orders", 6, RECORDS) == RECORDS
+    assert lost(lab, spindle_image, acked) == 0
     lab.spindle("verify", *here, "-c", CLUSTER, "--messages", "2000")
 
     objects = lab.spindle("takeover", "convert", CLUSTER, *here)
@@ -95,7 +136,7 @@ def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
     lab.until("the user is ready", lambda: is_ready(lab.the("kafkausers.spindle.dev", "reader")), 120)
     assert lab.the("kafkatopics.spindle.dev", "orders")["status"]["partitions"] == 6
     assert lab.get("secret", f"{CLUSTER}.user.reader") is not None
-    assert read(lab, spindle_image, "orders", 6, RECORDS) == RECORDS
+    assert lost(lab, spindle_image, acked) == 0
 
     lab.kubectl("delete", "kafka", CLUSTER)
     with pytest.raises(LabError, match="KafkaCluster"):

@@ -12,6 +12,7 @@ from spindle.model.actions import Evict, RaiseFeatures
 from spindle.model.cluster_identity import DYNAMIC, STATIC
 from spindle.model.view import KafkaView
 from spindle.takeover import manifests, strimzi, volumes
+from spindle.takeover.downtime import downtime
 from spindle.takeover.plan import TakeoverPlan, parse_record, record_name, steps
 from spindle.takeover.strimzi import StrimziCluster
 from spindle.takeover.volumes import VolumeObservation, VolumeOrder, VolumePlace
@@ -199,6 +200,25 @@ def test_pods_may_do_nothing_but_what_they_are_for() -> None:
     }
     order = volumes.parse_order(container["env"][0]["value"])
     assert [place.folder for place in order.places] == ["kafka-log0", "kafka-log0"]
+
+
+def test_the_outage_is_bounded_by_the_grace_periods_and_the_number_of_volumes() -> None:
+    made, pods = planned(), theirs().pods
+    found = downtime(made, pods)
+    assert (found.stop, found.grace, found.disks) == (
+        35 + 5,
+        30,
+        7,
+    )  # the pods of the controllers have stopped
+    assert "at most 3 minutes" in found.text()
+    slow = {
+        name: {"spec": {**pod["spec"], "terminationGracePeriodSeconds": 600}} for name, pod in pods.items()
+    }
+    assert downtime(made, slow).stop == found.stop + 570
+    assert downtime(made, slow).minutes == 13
+    nodes = tuple(replace(node, disks=node.disks * 100) for node in made.nodes)
+    assert downtime(replace(made, nodes=nodes), pods).minutes == 6
+    assert downtime(made, {}).stop < found.stop, "nothing is left to stop"
 
 
 # -- volumes ---------------------------------------------------------------------------------------------------------
