@@ -59,11 +59,10 @@ def run(
     with sentences():
         kube = Kube.connect(namespace)
         found = Objects(kube)
-        minutes = counted(work.outage(found, cluster).minutes, "minute")
-        consent(
-            f"Kafka {cluster} in namespace {kube.namespace} is stopped during the take-over, for at most {minutes}. Continue?",
-            given=yes,
-        )
+        if not yes:
+            minutes = counted(work.outage(found, cluster).minutes, "minute")
+            where = f"Kafka {cluster} in namespace {kube.namespace}"
+            consent(f"{where} is stopped during the take-over, for at most {minutes}. Continue?", given=yes)
         work.take(found, cluster, image or work.image_of(kube), say)
 
 

@@ -15,6 +15,7 @@ from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.evacuation.deadlock import word_for
 from spindle.model.waiting import TEXT_LEFT_OUT
+from spindle.takeover.downtime import Downtime
 from spindle_cli import main
 from spindle_cli.consent import consent
 from spindle_cli.copied import Typed
@@ -504,8 +505,11 @@ def test_an_interrupted_question_has_the_exit_code_of_an_interruption(
     "line", ["disk accept-loss demo-broker-0 disk0", "broker node-lost demo-broker-0", "takeover run demo"]
 )
 def test_a_question_that_nobody_can_answer_names_the_way_out(
-    connected: Callable[..., FakeKube], line: str
+    connected: Callable[..., FakeKube], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    down = Downtime(stop=70, grace=30, claims=12, disks=9)
+    monkeypatch.setattr("spindle_cli.takeover.outage", Mock(return_value=down))
+    monkeypatch.setattr("spindle_cli.takeover_commands.Objects", Mock())
     cluster = at_risk()
     cluster["status"]["waiting"] = node_lost("NodeLost")["status"]["waiting"]
     kube = connected(cluster)
@@ -514,4 +518,5 @@ def test_a_question_that_nobody_can_answer_names_the_way_out(
 
     assert done.exit_code == 1
     assert "the command's --help names the option" in said(done.stderr)
+    assert ("for at most 4 minutes" in said(done.stdout)) == line.startswith("takeover")
     assert kube.applied == []
