@@ -129,6 +129,20 @@ def ensure_cert_manager() -> Path:
     return artefact("cert-manager", "1", _digest(source), make)
 
 
+def ensure_gateway_api() -> Path:
+    """Folder with the CRDs of the Gateway API, those of its standard channel."""
+    source = PACKAGE / "go-gateway"
+
+    def make(folder: Path) -> None:
+        module = _go_module("sigs.k8s.io/gateway-api", source)
+        # Without the policy that keeps other versions out.
+        shutil.copytree(
+            module / "config" / "crd" / "standard", folder / "crds", ignore=shutil.ignore_patterns("*_vap_*")
+        )
+
+    return artefact("gateway-api", "1", _digest(source), make) / "crds"
+
+
 def ensure_monitoring() -> Path:
     """Folder with ``prometheus-operator``, its ``prometheus-config-reloader``, ``kube-state-metrics``, and the operator's CRDs in ``crds``."""
     source = PACKAGE / "go-monitoring"
@@ -330,6 +344,8 @@ def _go_digest(folder: str | None = None) -> str:
 
 def _go_module(name: str, source: Path) -> Path:
     """Folder of the files of a Go module that the module at ``source`` requires."""
+    ensure_programs("go")
+    run(name, "go", "mod", "download", name, cwd=source)  # else it has no folder yet
     return Path(run(name, "go", "list", "-m", "-f", "{{.Dir}}", name, cwd=source).strip())
 
 

@@ -60,6 +60,7 @@ EVENT: Final = Kind("Event", "", "v1", "events")
 SERVICE_ACCOUNT: Final = Kind("ServiceAccount", "", "v1", "serviceaccounts")
 BUDGET: Final = Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets")
 NETWORK_POLICY: Final = Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies")
+TLS_ROUTE: Final = Kind("TLSRoute", "gateway.networking.k8s.io", "v1", "tlsroutes")
 STORAGE_CLASS: Final = Kind("StorageClass", "storage.k8s.io", "v1", "storageclasses", namespaced=False)
 ROLE: Final = Kind("Role", "rbac.authorization.k8s.io", "v1", "roles")
 ROLE_BINDING: Final = Kind("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings")
@@ -87,6 +88,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         SERVICE_ACCOUNT,
         BUDGET,
         NETWORK_POLICY,
+        TLS_ROUTE,
         STORAGE_CLASS,
         ROLE,
         ROLE_BINDING,

@@ -28,7 +28,7 @@ from spindle.security.name_conflicts import REASONS
 from spindle.security.secrets import ANN_GRANTED
 from spindle.topics.wanted import keys_to_read
 from spindle.users.principals import principals_to_read
-from spindle_operator import agents, ca, ca_source, own_certificate, shared_objects, starts
+from spindle_operator import agents, ca, ca_source, own_certificate, shared_objects, starts, tls_routes
 from spindle_operator.certificates import password_mark
 from spindle_operator.connection import Access
 from spindle_operator.kafka_executor import KafkaExecutor
@@ -203,6 +203,7 @@ async def _snapshot(
     )
     pod_by_id = {i: pod for pod in own_pods if (i := _node_id(name, pod)) is not None}
     specs = _specs(cluster, lists[CONFIG_MAP])
+    routes = await tls_routes.look(kube, cluster, specs, lists[SERVICE], problems)
     snapshot = ClusterSnapshot(
         cluster=cluster,
         spindle_image=around.image,
@@ -235,6 +236,8 @@ async def _snapshot(
         ca_source=await ca_source.look(kube, cluster),
         ca_source_before=await ca_source.before(kube, cluster, specs),
         listener_sources=await own_certificate.look(kube, namespace, cluster["metadata"]["name"], specs),
+        tls_routes=tuple(routes or ()),
+        gateway_api=routes is not None,
         agent_namespace=watched.namespace,
         agent_certificates={
             str(each["metadata"]["name"]): certificates_view(each) for each in watched.certificates

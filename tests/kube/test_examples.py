@@ -1,6 +1,6 @@
 """Every sample is what a real API server accepts, field by field, with Spindle's resources; nothing is stored.
 
-Kinds of other projects (cert-manager, Argo CD, Flux, Strimzi) have no definition there: their fields are compared with the lists below, which are
+The Gateway API's definitions are installed. Kinds of other projects (cert-manager, Argo CD, Flux, Strimzi) have no definition there: their fields are compared with the lists below, which are
 those of the projects' documentation.
 """
 
@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from e2e.cluster.apiserver import ApiServer
+from e2e.cluster.build import ensure_gateway_api
 from spindle.api.cluster import KafkaCluster
 from spindle.config.listeners_check import refused_listeners
 from spindle.config.metrics_check import refused_metrics
@@ -74,7 +75,17 @@ def argocd(api_server: ApiServer) -> Iterator[None]:
     api_server.kubectl("delete", "namespace", "argocd", "--wait=false")
 
 
-@pytest.mark.usefixtures("argocd")
+@pytest.fixture(scope="module")
+def gateway_api(api_server: ApiServer) -> Iterator[None]:
+    """The Gateway API's own definitions, of the kinds in the samples."""
+    crds = [f"--filename={ensure_gateway_api()}/gateway.networking.k8s.io_gateways.yaml"]
+    api_server.kubectl("apply", "--server-side", *crds)
+    api_server.kubectl("wait", "--for=condition=Established", "--timeout=30s", *crds)
+    yield
+    api_server.kubectl("delete", *crds)
+
+
+@pytest.mark.usefixtures("argocd", "gateway_api")
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: str(path.relative_to(FOLDER)))
 def test_a_sample_is_accepted_and_explained(path: Path, api_server: ApiServer) -> None:
     text = path.read_text()

@@ -23,6 +23,12 @@ OAUTH = {
     "jwks": "https://login.example.com/certs",
     "audience": "kafka",
 }
+ROUTED: dict[str, Any] = {
+    "type": "tlsroute",
+    "parentRefs": [{"name": "outside", "namespace": "gateways", "sectionName": "kafka"}],
+    "advertisedHostTemplate": "broker-{nodeId}.kafka.example.com",
+    "bootstrap": {"host": "kafka.example.com"},
+}
 LISTENERS = [
     case("name-client", {f"{FIRST}": listener(name="client")}, f"{FIRST}.name", "choose another name"),
     case(
@@ -190,6 +196,61 @@ LISTENERS = [
         f"{FIRST}.type",
         "write type: loadbalancer",
     ),
+    *(
+        case(f"route-{name}", {f"{FIRST}": listener(**{**ROUTED, **changes})}, f"{FIRST}.{field}", way_out)
+        for name, changes, field, way_out in (
+            ("without-gateway", {"parentRefs": None}, "parentRefs", "parentRefs: [{name: outside"),
+            ("with-no-gateway", {"parentRefs": []}, "parentRefs", "at least 1"),
+            (
+                "without-hosts",
+                {"advertisedHostTemplate": None},
+                "advertisedHostTemplate",
+                "write for example",
+            ),
+            (
+                "of-addresses",
+                {"advertisedHostTemplate": "10.0.0.{nodeId}"},
+                "advertisedHostTemplate",
+                "write names",
+            ),
+            ("bootstrap-address", {"bootstrap": {"host": "10.0.0.1"}}, "bootstrap.host", "write a name"),
+            (
+                "bootstrap-annotations",
+                {"bootstrap": {"host": "kafka.example.com", "annotations": {"a": "b"}}},
+                "bootstrap.annotations",
+                "write type: loadbalancer",
+            ),
+            ("without-tls", {"tls": False, "auth": "scram"}, "tls", "remove tls: false"),
+            ("policy", {"externalTrafficPolicy": "Local"}, "externalTrafficPolicy", "omit it"),
+            ("port", {"advertisedPort": 0}, "advertisedPort", "write for example 443"),
+            ("of-another-type", {"type": "loadbalancer"}, "type", "write type: tlsroute"),
+            (
+                "port-of-another-type",
+                {"type": "nodeport", "parentRefs": None, "advertisedPort": 443},
+                "type",
+                "write type: tlsroute",
+            ),
+            (
+                "gateways-name",
+                {"parentRefs": [{"name": "a/b"}]},
+                "parentRefs[0].name",
+                "write for example outside",
+            ),
+            (
+                "gateways-namespace",
+                {"parentRefs": [{"name": "a", "namespace": "A"}]},
+                "parentRefs[0].namespace",
+                "write for example gateways",
+            ),
+            (
+                "gateways-listener",
+                {"parentRefs": [{"name": "a", "sectionName": "A"}]},
+                "parentRefs[0].sectionName",
+                "write for example kafka",
+            ),
+            ("balancers-class", {"loadBalancerClass": "x"}, "type", "write type: loadbalancer"),
+        )
+    ),
     case(
         "no-range",
         {f"{FIRST}": listener(type="loadbalancer", loadBalancerSourceRanges=["10.0.0.0"])},
@@ -243,6 +304,7 @@ def test_what_is_well_written_is_taken(shared: Resources) -> None:
         listener(auth="scram"),
         listener(name="nodes", port=9096, type="nodeport", addressTypes=["ExternalDNS", "Hostname"]),
         listener(name="cloud", port=9097, type="loadbalancer", auth="none", annotations={"a": "b"}),
+        listener(name="routed", port=9098, **ROUTED, advertisedPort=9443),
     ]
     shared.create(bent(cluster(), {"spec.listeners": listeners, "spec.security": {"rotate": "1"}}), dry=True)
     shared.create(bent(cluster(), {"spec.security": {"caSecret": "kafka.ca-1"}}), dry=True)

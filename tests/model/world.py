@@ -96,6 +96,7 @@ class World(Nodes):
     writes: int = 0
     rejected: dict[tuple[str, str], str] = field(default_factory=dict)  # by Kafka, in the last pass
     namespace_ends: bool | None = False
+    gateway_api: bool = True  # whether the CRDs of the Gateway API are installed
     pod_refusal: str = ""  # what the API server says of a pod that it checks
     trials: dict[str, PodTrial] = field(default_factory=dict)
     joined: set[int] = field(default_factory=set)  # ran once: Kafka keeps them, fenced while away
@@ -158,6 +159,8 @@ class World(Nodes):
             rejected=self.rejected,
             namespace_ends=self.namespace_ends,
             policies=pick["NetworkPolicy"],
+            tls_routes=pick["TLSRoute"] if self.gateway_api else (),
+            gateway_api=self.gateway_api,
             operator_namespace="spindle-system",
             rebalances=pick["KafkaRebalance"],
             rebalance_objects=tuple(obj for kind in _OF_THE_JOB for obj in self.all(kind)),
@@ -484,6 +487,7 @@ _PLURALS = {
     "KafkaUser": "kafkausers",
     "KafkaTopic": "kafkatopics",
     "NetworkPolicy": "networkpolicies",
+    "TLSRoute": "tlsroutes",
     "KafkaRebalance": "kafkarebalances",
 }
 

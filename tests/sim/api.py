@@ -25,7 +25,15 @@ _OWN_STATUS = frozenset(
 )
 _OWNERS_TOLD = frozenset(  # kinds that are applied: field owners of other kinds are not needed
     {
-        *("KafkaBroker", "Service", "ConfigMap", "Secret", "PodDisruptionBudget", "NetworkPolicy"),
+        *(
+            "KafkaBroker",
+            "Service",
+            "ConfigMap",
+            "Secret",
+            "PodDisruptionBudget",
+            "NetworkPolicy",
+            "TLSRoute",
+        ),
         *("ServiceAccount", "Role", "RoleBinding", "CronJob"),
     }
 )

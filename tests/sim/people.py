@@ -836,7 +836,7 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
             QuorumChanging ControllersJoining DiskInspectionPending VolumeExpansionInProgress WaitingForBrokers VolumeNotBound ReplicaReturning
             UnderReplicated LastReplicaServed CatchUpInProgress JournalFull ReplicasOnDisk EvictionDeferred QuorumUnknown NoQuorumLeader
             MinIsrUnknown ElrUnknown SettingsUnknown WouldLoseQuorum CorrelatedDiskStalls HangUnconfirmed DiskStillServes CorrelatedDiskFailures CannotRead JobUnreadable NodesUnknown
-            UsersUnknown TopicsUnknown UserCertificatesValidForServers ProposalsUnknown AgentCertificatesUnknown ZoneWithoutBrokers SingleZone UnevenSpread CordonNotSupported EvenControllerCount AddressPending
+            UsersUnknown TopicsUnknown UserCertificatesValidForServers ProposalsUnknown AgentCertificatesUnknown ZoneWithoutBrokers SingleZone UnevenSpread CordonNotSupported EvenControllerCount AddressPending GatewayApiMissing RouteNotAccepted RoutesUnknown
             ListenerCertificateLacksHosts ListenerCertificateExpiring ListenerCertificateSpreading
             RetentionReduced ProducersThrottled ProducersBlocked MovesBlocked EmptyReplicaMayLead TargetUnavailable TargetUnusable TargetDiskFilling Executing
             MaintenanceWindowClosed TopicDeleted ReplicaRelocated MoveNotStarted ReplicaSizeChanged TargetGone NoMovesLeft Expired Superseded StoppedByUser

@@ -201,6 +201,10 @@ writes to status.observed of the brokers on their nodes.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
+# For listeners of type tlsroute. Without the Gateway API, this right is to nothing.
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [tlsroutes]
+  verbs: [get, list, create, patch, delete]
 - apiGroups: [""]
   resources: [events]
   verbs: [create]

@@ -48,6 +48,10 @@ _HOST_CHARACTER: Final = "([a-z0-9]|[{]nodeId[}])"
 _HOST_LABEL: Final = f"{_HOST_CHARACTER}(([a-z0-9-]|[{{]nodeId[}}])*{_HOST_CHARACTER})?"
 _HOST_NUMBER: Final = "([0-9]|[{]nodeId[}])+"
 _TAKEN_PORTS: Final = (9090, 9091, 9092, 9404)
+TLS_ROUTE: Final = "tlsroute"
+_GATEWAY_PORT: Final = 443
+_DNS_NAME: Final = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_NUMBER_LAST: Final = f"(^|[.]){_HOST_NUMBER}$"
 
 
 class ListenerCertificate(ApiModel):
@@ -154,8 +158,61 @@ class OAuth(ApiModel):
     )
 
 
+class ParentRef(ApiModel):
+    """A Gateway, or one listener of it."""
+
+    name: Annotated[
+        str,
+        Field(
+            json_schema_extra=rules(
+                rule(
+                    f"self.matches('{_DNS_NAME}')", "name is the name of a Gateway: write for example outside"
+                ),
+                maxLength=253,
+            )
+        ),
+    ] = Field(description="Name of the Gateway.")
+    namespace: (
+        Annotated[
+            str,
+            Field(
+                json_schema_extra=rules(
+                    rule(
+                        "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+                        "namespace is the namespace of the Gateway: write for example gateways, or omit it for the KafkaCluster's own",
+                    ),
+                    maxLength=63,
+                )
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Namespace of the Gateway. If unset, the KafkaCluster's. The listener of the Gateway must allow routes of the KafkaCluster's "
+        "namespace (allowedRoutes).",
+    )
+    section_name: (
+        Annotated[
+            str,
+            Field(
+                json_schema_extra=rules(
+                    rule(
+                        f"self.matches('{_DNS_NAME}')",
+                        "sectionName is the name of one of the Gateway's listeners: write for example kafka, or omit it for all that fit",
+                    ),
+                    maxLength=253,
+                )
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="The Gateway's listener, which has protocol TLS and mode Passthrough. If unset, all of its listeners that fit the host names.",
+    )
+
+
 class Bootstrap(ApiModel):
-    """One load balancer for all brokers, which clients only bootstrap from."""
+    """One address for all brokers, which clients only bootstrap from."""
 
     host: Annotated[
         str,
@@ -169,11 +226,11 @@ class Bootstrap(ApiModel):
             )
         ),
     ] = Field(
-        description="Name under which clients reach the load balancer. It is in the certificate of every broker. It must resolve to the load balancer."
+        description="Name under which clients reach the load balancer or the Gateway, to which it must resolve. It is in the certificate of every broker."
     )
     annotations: dict[str, Annotated[str, Field(json_schema_extra=longest(4096))]] | None = Field(
         None,
-        description="Annotations of its Service, for example for external-dns.",
+        description="loadbalancer: annotations of its Service, for example for external-dns.",
         json_schema_extra={"maxProperties": 32},
     )
 
@@ -225,8 +282,8 @@ class Listener(ApiModel):
                 field=".type",
             ),
             rule(
-                "self.type == 'loadbalancer' || !has(self.bootstrap)",
-                "bootstrap is a load balancer, and applies to type loadbalancer only: omit it, or write type: loadbalancer",
+                "self.type in ['loadbalancer', 'tlsroute'] || !has(self.bootstrap)",
+                "bootstrap applies to types loadbalancer and tlsroute only: omit it, or write type: loadbalancer",
                 field=".type",
             ),
             rule(
@@ -234,6 +291,49 @@ class Listener(ApiModel):
                 "advertisedHostTemplate and externalTrafficPolicy apply to listeners for clients outside Kubernetes: omit them, or write "
                 "type: loadbalancer",
                 field=".type",
+            ),
+            rule(
+                "self.type == 'tlsroute' || (!has(self.parentRefs) && !has(self.advertisedPort))",
+                "parentRefs and advertisedPort say which Gateway clients connect to and apply to type tlsroute only: omit them, or write type: tlsroute",
+                field=".type",
+            ),
+            rule(
+                "self.type != 'tlsroute' || has(self.parentRefs)",
+                "type: tlsroute needs the Gateways that clients connect to: write for example parentRefs: [{name: outside, namespace: gateways}]",
+                field=".parentRefs",
+            ),
+            rule(
+                "self.type != 'tlsroute' || has(self.advertisedHostTemplate)",
+                "a Gateway tells brokers apart by the host name in the TLS handshake (SNI), so each needs one of its own: write for example "
+                "advertisedHostTemplate: broker-{nodeId}.kafka.example.com",
+                field=".advertisedHostTemplate",
+            ),
+            rule(
+                f"self.type != 'tlsroute' || !has(self.advertisedHostTemplate) || !self.advertisedHostTemplate.matches('{_NUMBER_LAST}')",
+                "clients send no address in the TLS handshake, so a Gateway cannot tell brokers apart by it: write names, for example "
+                "broker-{nodeId}.kafka.example.com",
+                field=".advertisedHostTemplate",
+            ),
+            rule(
+                f"self.type != 'tlsroute' || !has(self.bootstrap) || !self.bootstrap.host.matches('{_NUMBER_LAST}')",
+                "clients send no address in the TLS handshake, so a Gateway cannot route by it: write a name, for example kafka.example.com",
+                field=".bootstrap.host",
+            ),
+            rule(
+                "self.type != 'tlsroute' || !has(self.bootstrap) || !has(self.bootstrap.annotations)",
+                "bootstrap.annotations are those of a load balancer, and a Gateway has its own: omit them, or write type: loadbalancer",
+                field=".bootstrap.annotations",
+            ),
+            rule(
+                "self.type != 'tlsroute' || self.tls",
+                "a Gateway tells brokers apart by the host name in the TLS handshake (SNI), so type: tlsroute needs TLS: remove tls: false, or write "
+                "type: loadbalancer",
+                field=".tls",
+            ),
+            rule(
+                "self.type != 'tlsroute' || !has(self.externalTrafficPolicy)",
+                "externalTrafficPolicy applies to types nodeport and loadbalancer only; for type tlsroute it is a matter of the Gateway: omit it",
+                field=".externalTrafficPolicy",
             ),
             rule(
                 "self.type == 'nodeport' || !has(self.nodePortBase)",
@@ -274,12 +374,12 @@ class Listener(ApiModel):
         ),
     ] = Field(
         description="Port of the listener on the brokers. Load balancers use the same port; for type nodeport, Kubernetes chooses the node "
-        "port."
+        "port; for type tlsroute, clients use advertisedPort."
     )
-    type: Literal["internal", "nodeport", "loadbalancer"] = Field(
+    type: Literal["internal", "nodeport", "loadbalancer", "tlsroute"] = Field(
         "internal",
         description="internal: reachable inside Kubernetes; nodeport: through a port of each broker's node; loadbalancer: through a load "
-        "balancer for each broker.",
+        "balancer for each broker; tlsroute: through a Gateway of the Gateway API, which routes by host name (SNI).",
     )
     auth: Literal["none", "mtls", "scram", "oauth"] = Field(
         "mtls",
@@ -319,7 +419,30 @@ class Listener(ApiModel):
     )
     bootstrap: Bootstrap | None = Field(
         None,
-        description="loadbalancer: one more load balancer, for all brokers, so that clients need only one address to bootstrap from.",
+        description="loadbalancer and tlsroute: one more load balancer or route, for all brokers, so that clients need only one address to bootstrap from.",
+    )
+    parent_refs: Annotated[list[ParentRef], Field(json_schema_extra=atomic(most=8, minItems=1))] | None = (
+        Field(
+            None,
+            description="tlsroute: the Gateways that clients connect to. The TLSRoutes have these parentRefs.",
+        )
+    )
+    advertised_port: (
+        Annotated[
+            int,
+            Field(
+                json_schema_extra=rules(
+                    rule(
+                        "self >= 1 && self <= 65535",
+                        "advertisedPort is the port of the Gateway's listener, a number from 1 to 65535: write for example 443",
+                    )
+                )
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="tlsroute: the port that clients connect to, the one of the Gateway's listener. If unset, 443.",
     )
     load_balancer_class: Name | None = Field(
         None,
@@ -393,8 +516,8 @@ class Listener(ApiModel):
         | None
     ) = Field(
         None,
-        description="nodeport and loadbalancer: the host that each broker advertises in place of the address that Kubernetes reports; {nodeId} is "
-        "replaced by its node id. It is in the broker's certificate. The names must resolve to the brokers' load balancers or nodes.",
+        description="nodeport, loadbalancer and tlsroute: the host that each broker advertises in place of the address that Kubernetes reports; {nodeId} is "
+        "replaced by its node id. It is in the broker's certificate. The names must resolve to the brokers' load balancers or nodes, or to the Gateway.",
     )
     max_connections: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": 2147483647})] | None = (
         Field(
@@ -408,6 +531,11 @@ class Listener(ApiModel):
         None,
         description="Most new connections to this listener of one broker per second. If unset, no limit of its own.",
     )
+
+
+def gateway_port(listener: Listener) -> int:
+    """The port that clients of a listener behind a Gateway connect to."""
+    return listener.advertised_port or _GATEWAY_PORT
 
 
 def of_broker(text: str, node_id: int) -> str:
@@ -450,10 +578,13 @@ class ListenerStatus(ApiModel):
 __all__ = [
     "MAX_LISTENERS",
     "RESERVED",
+    "TLS_ROUTE",
     "Listener",
     "ListenerCertificate",
     "ListenerStatus",
     "Listeners",
     "OAuth",
+    "ParentRef",
+    "gateway_port",
     "of_broker",
 ]

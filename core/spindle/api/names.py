@@ -23,6 +23,7 @@ LABEL_NODE_ID: Final = f"{GROUP}/node-id"
 LABEL_POOL: Final = f"{GROUP}/pool"
 LABEL_BUDGET: Final = f"{GROUP}/budget"  # the PodDisruptionBudget that counts this pod
 LABEL_LISTENER: Final = f"{GROUP}/listener"  # of the spec, on the listener's Services
+LABEL_ROUTED: Final = f"{GROUP}/tls-route"  # on a listener's Services that have a TLSRoute of the same name
 LABEL_USER: Final = f"{GROUP}/user"  # on the Secret of a KafkaUser
 # On a Secret or claim of another owner: the KafkaCluster that may use it in its spec.
 LABEL_USABLE: Final = f"{GROUP}/usable-by"

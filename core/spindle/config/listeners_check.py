@@ -10,7 +10,17 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from spindle.api.cluster import KafkaClusterSpec
-from spindle.api.listeners import AUDIENCE, CHOSEN_BY_USERS, CLAIM, URL, Listener, OAuth, of_broker
+from spindle.api.listeners import (
+    AUDIENCE,
+    CHOSEN_BY_USERS,
+    CLAIM,
+    TLS_ROUTE,
+    URL,
+    Listener,
+    OAuth,
+    ParentRef,
+    of_broker,
+)
 from spindle.model.spec_findings import RejectedSettings
 
 _LARGEST_PORT: Final = 65535
@@ -30,7 +40,7 @@ def refused_listeners(spec: KafkaClusterSpec, highest: int = 0) -> tuple[Rejecte
         highest: the highest node id of a broker that exists; new brokers get higher ones if all lower ones are taken.
     """
     last = max(highest, sum(pool.replicas for pool in spec.broker_pools) - 1)
-    return (*_node_ports(spec, last), *_hosts(spec, last), *_tokens(spec))
+    return (*_node_ports(spec, last), *_hosts(spec, last), *_routes(spec, last), *_tokens(spec))
 
 
 def _node_ports(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
@@ -79,6 +89,92 @@ def _hosts(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
                 f"it gives {wrong}, which is neither a DNS name nor an IP address",
                 f"write labels of at most 63 lowercase letters, digits and dashes between single dots: for example {_EXAMPLE}",
             )
+
+
+def _routes(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
+    """What a Gateway could not tell apart by host name (SNI)."""
+    behind = [each for each in spec.listeners if each.type == TLS_ROUTE]
+    for listener in behind:
+        yield from _unroutable(listener)
+    for first, second in itertools.combinations(behind, 2):
+        both = _routed(first, last) & _routed(second, last)
+        if both and _on_one_listener(first, second):
+            yield _refused(
+                second.name,
+                "advertisedHostTemplate",
+                f"{min(both)} is a host of listener {first.name}, too, on the same Gateway, which could not tell them apart",
+                "choose other names, or a Gateway or a sectionName of its own",
+            )
+
+
+def _unroutable(listener: Listener) -> Iterator[RejectedSettings]:
+    template, bootstrap = listener.advertised_host_template, listener.bootstrap
+    if not listener.tls:
+        yield _refused(
+            listener.name,
+            "tls",
+            "a Gateway tells brokers apart by the host name in the TLS handshake (SNI)",
+            "remove tls: false, or write type: loadbalancer",
+        )
+    if not listener.parent_refs:
+        yield _refused(
+            listener.name,
+            "parentRefs",
+            "type: tlsroute needs the Gateways that clients connect to",
+            "write for example parentRefs: [{name: outside, namespace: gateways}]",
+        )
+    if template is None or _is_address(of_broker(template, 0)):
+        yield _refused(
+            listener.name,
+            "advertisedHostTemplate",
+            "a Gateway tells brokers apart by the host name in the TLS handshake (SNI), which is no address",
+            f"write for example {_EXAMPLE}",
+        )
+    if bootstrap is not None and _is_address(bootstrap.host):
+        yield _refused(
+            listener.name,
+            "bootstrap.host",
+            f"{bootstrap.host} is an address, and clients send only names in the TLS handshake",
+            "write for example kafka.example.com",
+        )
+    elif bootstrap is not None and template is not None and _is_of_broker(template, bootstrap.host):
+        yield _refused(
+            listener.name,
+            "bootstrap.host",
+            f"{bootstrap.host} is the host of a broker, and a Gateway could not tell them apart",
+            "write for example kafka.example.com",
+        )
+
+
+def _is_address(host: str) -> bool:
+    return host.rpartition(".")[2].isdecimal()
+
+
+def _is_of_broker(template: str, host: str) -> bool:
+    """Whether a host is the one of a broker, whatever its number."""
+    first, *more = map(re.escape, template.split("{nodeId}"))
+    pattern = f"{first}(?P<id>0|[1-9][0-9]*)" + "(?P=id)".join(more)
+    return bool(more) and re.fullmatch(pattern, host) is not None
+
+
+def _routed(listener: Listener, last: int) -> set[str]:
+    template = listener.advertised_host_template or ""
+    hosts = {of_broker(template, number) for number in range(last + 1)} if template else set()
+    return hosts | ({listener.bootstrap.host} if listener.bootstrap is not None else set())
+
+
+def _on_one_listener(first: Listener, second: Listener) -> bool:
+    """Whether two listeners share a Gateway and, where both name one, its listener."""
+    return any(
+        _gateway(one) == _gateway(other)
+        and (one.section_name == other.section_name or None in (one.section_name, other.section_name))
+        for one in first.parent_refs or ()
+        for other in second.parent_refs or ()
+    )
+
+
+def _gateway(parent: ParentRef) -> tuple[str, str | None]:
+    return parent.name, parent.namespace
 
 
 def _made(listener: Listener, last: int) -> tuple[str, ...]:

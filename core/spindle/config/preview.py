@@ -29,6 +29,7 @@ _NONE: Final = TemplateMetadata()
 _OF_SERVICES: Final = frozenset(
     {"annotations", "load_balancer_class", "load_balancer_source_ranges", "external_traffic_policy"}
 )
+_OF_ROUTES: Final = frozenset({"parent_refs"})  # fields of a listener that only its TLSRoutes have
 # Fields of the spec that affect all pods.
 _SHARED: Final = ("version", "image", "scheduling")
 
@@ -110,6 +111,8 @@ def _differing_fields(before: Listener, after: Listener) -> list[str]:
 
 def _of_listener(place: str, field: str) -> PreviewChange:
     what = f"{place}{Listener.model_fields[field].alias or field}"
+    if field in _OF_ROUTES:
+        return PreviewChange(what, "TLSRoutes", RUNNING)
     return PreviewChange(what, *(("Services", RUNNING) if field in _OF_SERVICES else ("all brokers", ROLL)))
 
 

@@ -87,6 +87,15 @@ def runs(pod: SnapshotObject, name: str) -> tuple[str | None, int] | None:
     return None
 
 
+def serves(state: ClusterState, made: SnapshotObject, *types: str) -> bool:
+    """Whether brokers behind a listener's Service or TLSRoute were created with a listener of one of these types, or of an unknown type."""
+    of = objects.labels(made)
+    number, name = of.get(names.LABEL_NODE_ID, ""), of.get(names.LABEL_LISTENER, "")
+    pods = [state.pods.get(int(number))] if number.isdecimal() else [state.pods.get(n) for n in state.brokers]
+    found = (runs(pod, name) for pod in pods if pod is not None)
+    return any(each is not None and each[0] in (None, *types) for each in found)
+
+
 def told(service: SnapshotObject) -> tuple[str, int] | None:
     """The addresses that were advertised last."""
     host, _, port = (objects.annotation(service, names.ANN_ADVERTISED) or "").rpartition(" ")

@@ -3,16 +3,18 @@
 from typing import Any, Final
 
 from spindle.api import names
-from spindle.api.listeners import Listener
+from spindle.api.listeners import TLS_ROUTE, Listener, gateway_port
 from spindle.listeners.advertised_listeners import (
     listeners_of,
     live_address,
     runs,
+    serves,
     service_of,
     told,
 )
 from spindle.listeners.broker_listener import BrokerListener
 from spindle.listeners.external_types import EXTERNAL_TYPES, port_of
+from spindle.listeners.routes import may_have_route
 from spindle.manifests.services import bootstrap_load_balancer, broker_listener_service, listener_service
 from spindle.model import objects
 from spindle.model.actions import Patch
@@ -31,12 +33,33 @@ def listener_services(state: ClusterState) -> list[SnapshotObject]:
         if listener.type in EXTERNAL_TYPES:
             found = (_of_broker(state, listener, broker_id) for broker_id in state.staying)
             wanted += [service for service in found if service is not None]
-            if listener.bootstrap is not None:
-                former = _former(state, listener, *state.brokers)
-                wanted.append(bootstrap_load_balancer(state.cluster, listener, former))
+            wanted += _bootstrap_service(state, listener)
         else:
             wanted.append(listener_service(state.cluster, listener, _former(state, listener, *state.brokers)))
+    for service in wanted:
+        if _is_routed(state, service):
+            service["metadata"]["labels"][names.LABEL_ROUTED] = "true"
     return wanted
+
+
+def _is_routed(state: ClusterState, service: SnapshotObject) -> bool:
+    """Whether a Service gets the label of those with a TLSRoute, by which the operator knows that it has to read TLSRoutes."""
+    listener = objects.labels(service)[names.LABEL_LISTENER]
+    behind = any(each.name == listener and each.type == TLS_ROUTE for each in state.spec.listeners)
+    return behind or may_have_route(state, objects.name(service))
+
+
+def _bootstrap_service(state: ClusterState, listener: Listener) -> list[SnapshotObject]:
+    """The Service for the bootstrap address of a listener for clients outside; empty if there is none, or if it must not change for now."""
+    if listener.bootstrap is None:
+        return []
+    former = _former(state, listener, *state.brokers)
+    if listener.type != TLS_ROUTE:
+        return [bootstrap_load_balancer(state.cluster, listener, former)]
+    live = state.services.get(names.listener_service(state.name, listener.name))
+    if live is not None and _is(live, "LoadBalancer") and serves(state, live, "loadbalancer"):
+        return []  # its load balancer would be deleted at once
+    return [listener_service(state.cluster, listener, former)]
 
 
 def listener_ports(state: ClusterState) -> list[int]:
@@ -51,12 +74,16 @@ def _of_broker(state: ClusterState, listener: Listener, broker_id: int) -> Snaps
     entry = port_of(live, listener.name) if live is not None else {}
     if live is None or not entry:
         return broker_listener_service(state.cluster, listener, broker_id, former=former)
+    if listener.type == TLS_ROUTE:
+        if not _is(live, "ClusterIP") and serves(state, live, "loadbalancer", "nodeport"):
+            return None  # its load balancer or node port would be deleted at once
+        return broker_listener_service(state.cluster, listener, broker_id, former=former)
     if EXTERNAL_TYPES[listener.type].node_port:
-        if _is(live, "LoadBalancer") and entry.get("nodePort") and _runs(state, live, "loadbalancer"):
+        if _is(live, "LoadBalancer") and entry.get("nodePort") and serves(state, live, "loadbalancer"):
             return None  # its load balancer would be deleted at once, and the node port exists already
         # The Service's own port is not used by clients, but changing it would also change the node port.
         return broker_listener_service(state.cluster, listener, broker_id, port=int(entry["port"]))
-    if _is(live, "NodePort") or _runs(state, live, "nodeport"):
+    if _is(live, "NodePort") or serves(state, live, "nodeport"):
         former = {*former, int(entry["port"]), *_further(live)}
     return broker_listener_service(state.cluster, listener, broker_id, former=former)
 
@@ -75,15 +102,6 @@ def _former(state: ClusterState, listener: Listener, *brokers: int) -> set[int]:
     return {port for _, port in (each for each in found if each is not None)} - {listener.port}
 
 
-def _runs(state: ClusterState, service: SnapshotObject, *types: str) -> bool:
-    """Whether brokers behind a listener's Service were created with a listener of one of these types, or of an unknown type."""
-    of = objects.labels(service)
-    number, name = of.get(names.LABEL_NODE_ID, ""), of.get(names.LABEL_LISTENER, "")
-    pods = [state.pods.get(int(number))] if number.isdecimal() else [state.pods.get(n) for n in state.brokers]
-    found = (runs(pod, name) for pod in pods if pod is not None)
-    return any(each is not None and each[0] in (None, *types) for each in found)
-
-
 def reconcile_listeners(state: ClusterState, builder: PlanBuilder) -> None:
     """Record the advertised addresses, report unknown ones, and delete the Services of removed listeners."""
     for listener in state.spec.listeners:
@@ -94,7 +112,9 @@ def reconcile_listeners(state: ClusterState, builder: PlanBuilder) -> None:
     for service in state.snap.services:
         if names.LABEL_LISTENER not in objects.labels(service) or objects.name(service) in wanted:
             continue
-        if not _runs(state, service, *_types_behind(state, service)):
+        if may_have_route(state, objects.name(service)):
+            continue  # the label of the Service makes the operator look for it
+        if not serves(state, service, *_types_behind(state, service)):
             _remove(builder, service)  # no broker advertises it any more
 
 
@@ -103,10 +123,12 @@ def _types_behind(state: ClusterState, service: SnapshotObject) -> tuple[str, ..
     of = objects.labels(service)
     if names.LABEL_NODE_ID in of:
         return tuple(EXTERNAL_TYPES)
-    if not _is(service, "LoadBalancer"):
-        return ("internal",)
     # Without its bootstrap, a listener that stays has the addresses of its brokers.
-    stays = any(each.name == of[names.LABEL_LISTENER] for each in state.spec.listeners)
+    stays = any(
+        each.name == of[names.LABEL_LISTENER] and each.bootstrap is None for each in state.spec.listeners
+    )
+    if not _is(service, "LoadBalancer"):
+        return ("internal",) if stays else ("internal", TLS_ROUTE)
     return () if stays else tuple(EXTERNAL_TYPES)
 
 
@@ -123,7 +145,8 @@ def _bootstrap(state: ClusterState, listener: Listener, listeners: list[BrokerLi
     if listener.type not in EXTERNAL_TYPES:
         return f"{names.listener_service(state.name, listener.name)}.{state.namespace}.svc:{listener.port}"
     if listener.bootstrap is not None:
-        return f"{listener.bootstrap.host}:{listener.port}"
+        port = gateway_port(listener) if listener.type == TLS_ROUTE else listener.port
+        return f"{listener.bootstrap.host}:{port}"
     return ",".join([door.address for door in listeners if door.name == listener.name][:_MOST_NAMED])
 
 

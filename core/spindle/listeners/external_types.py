@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle.api import names
-from spindle.api.listeners import Listener, of_broker
+from spindle.api.listeners import TLS_ROUTE, Listener, gateway_port, of_broker
 from spindle.model import objects
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
@@ -77,6 +77,20 @@ def _no_load_balancer(state: ClusterState, listener: Listener, broker_id: int) -
     )
 
 
+def _gateway(
+    _state: ClusterState, listener: Listener, broker_id: int, _service: SnapshotObject
+) -> tuple[str, int] | None:
+    named = host_of(listener, broker_id)
+    return None if named is None else (named, gateway_port(listener))
+
+
+def _no_host(_state: ClusterState, listener: Listener, _broker_id: int) -> Missing:
+    return Missing(
+        f"Listener {listener.name} has no advertisedHostTemplate",
+        "Set it, for example to broker-{nodeId}.kafka.example.com.",
+    )
+
+
 def _node_port(
     state: ClusterState, listener: Listener, broker_id: int, service: SnapshotObject
 ) -> tuple[str, int] | None:
@@ -123,4 +137,5 @@ def _node_of(state: ClusterState, broker_id: int) -> str | None:
 EXTERNAL_TYPES: Final[Mapping[str, ExternalType]] = {
     "nodeport": ExternalType(_node_port, _no_node_address, node_port=True),
     "loadbalancer": ExternalType(_load_balancer, _no_load_balancer),
+    TLS_ROUTE: ExternalType(_gateway, _no_host),
 }

@@ -1,6 +1,7 @@
 """Services and PodDisruptionBudgets."""
 
 from spindle.listeners.external_addresses import listener_services, reconcile_listeners
+from spindle.listeners.routes import reconcile_routes
 from spindle.manifests.budgets import broker_budget, controller_budget, drain_budget
 from spindle.manifests.ensure_applied import ensure_applied
 from spindle.manifests.pod_template import described
@@ -20,6 +21,7 @@ def reconcile_services(state: ClusterState, builder: PlanBuilder) -> None:
             made = described(wanted, state.spec.service_metadata)
             ensure_applied(builder, made, live.get(objects.name(made)))
         reconcile_listeners(state, builder)
+        reconcile_routes(state, builder)
     if "poddisruptionbudgets" not in state.snap.unknown:
         live = objects.by_name(state.snap.budgets)
         for wanted in (

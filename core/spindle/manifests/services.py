@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from spindle.api import names
-from spindle.api.listeners import Listener, of_broker
+from spindle.api.listeners import TLS_ROUTE, Listener, of_broker
 from spindle.model.metadata import owned_metadata
 
 
@@ -57,7 +57,7 @@ def bootstrap_service(cluster: Mapping[str, Any]) -> dict[str, Any]:
 def listener_service(
     cluster: Mapping[str, Any], listener: Listener, former: Iterable[int] = ()
 ) -> dict[str, Any]:
-    """The bootstrap address of an internal listener; clients then use the brokers' host names.
+    """The bootstrap address of an internal listener, or of one behind a Gateway; clients then use the brokers' host names.
 
     Args:
         cluster: the KafkaCluster object.
@@ -119,6 +119,10 @@ def _node_port(service: dict[str, Any], listener: Listener, broker_id: int) -> N
         service["spec"]["ports"][0]["nodePort"] = listener.node_port_base + broker_id
 
 
+def _behind_gateway(_service: dict[str, Any], _listener: Listener, _broker_id: int) -> None:
+    """The Gateway reaches the broker inside Kubernetes."""
+
+
 def _load_balancer_of_broker(service: dict[str, Any], listener: Listener, broker_id: int) -> None:
     _load_balancer(service, listener)
     if listener.annotations:
@@ -141,6 +145,7 @@ def _load_balancer(service: dict[str, Any], listener: Listener) -> None:
 _ACCESS: Final[Mapping[str, Callable[[dict[str, Any], Listener, int], None]]] = {
     "nodeport": _node_port,
     "loadbalancer": _load_balancer_of_broker,
+    TLS_ROUTE: _behind_gateway,
 }
 
 

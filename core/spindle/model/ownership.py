@@ -173,6 +173,7 @@ def ours_only(snapshot: ClusterSnapshot) -> tuple[ClusterSnapshot, dict[OwnerKey
         snapshot,
         pods=tuple(pod for pod in snapshot.pods if not _named_as_ours(owners.cluster, pod) or keep((pod,))),
         services=keep(snapshot.services),
+        tls_routes=keep(snapshot.tls_routes),
         config_maps=keep(snapshot.config_maps),
         secrets=tuple(secret for secret in snapshot.secrets if held("Secret", secret.metadata)),
         budgets=keep(snapshot.budgets),

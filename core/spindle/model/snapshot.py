@@ -131,6 +131,8 @@ class ClusterSnapshot:
         shared_objects: ``Secret/name``, ``PersistentVolumeClaim/name`` of what the spec, or the one on record, names → whether it may be used.
         ca_source: the Secret with the CA, if the spec names one.
         ca_source_before: the same of the spec on record, where that names another Secret.
+        tls_routes: its TLSRoutes (``"tlsroutes"`` in `unknown` if not readable).
+        gateway_api: whether the API server has TLSRoutes of the supported version.
         listener_sources: the Secrets with listeners' own certificates that the spec, or the one on record, names, by their names.
         agent_namespace: the agents' namespace; empty if there are none.
         named: objects (of Secrets only the metadata) that exist under a name that this cluster needs; lists by label may not contain them.
@@ -169,6 +171,8 @@ class ClusterSnapshot:
     ca_source: CaSource | None = None
     ca_source_before: CaSource | None = None
     listener_sources: Mapping[str, ListenerSource] = field(default_factory=dict)
+    tls_routes: tuple[SnapshotObject, ...] = ()
+    gateway_api: bool = True
     agent_namespace: str = ""
     agent_certificates: Mapping[str, AgentCertificates] = field(default_factory=dict)
     former_agents: SecretView | None = None

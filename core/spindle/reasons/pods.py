@@ -196,6 +196,24 @@ SECTIONS = (
                 "the address of a broker for clients is known or has changed; a running broker is restarted to advertise it",
             ),
             Reason(
+                "GatewayApiMissing",
+                "a listener of type tlsroute needs TLSRoutes, which the API server does not know; brokers run and have the listener",
+                "[install the Gateway API's CRDs, 1.5 or later](../listeners.md#through-a-gateway)",
+                "ticket",
+            ),
+            Reason(
+                "RouteNotAccepted",
+                "a Gateway does not lead clients to brokers; the message has what its controller says",
+                "[do what the message says](../listeners.md#through-a-gateway)",
+                "ticket",
+            ),
+            Reason(
+                "RoutesUnknown",
+                "TLSRoutes could not be read; Spindle neither creates nor deletes any",
+                "see the operator's log; after an upgrade of the image alone, update the chart",
+                "ticket",
+            ),
+            Reason(
                 "ListenerCertificateCopied",
                 "the certificate of a listener was taken from the Secret that the spec names; brokers load it without a restart",
             ),
