@@ -37,19 +37,15 @@ Say = Callable[[str], None]
 def read(found: Objects, name: str) -> strimzi.StrimziCluster:
     """Read the cluster from Kubernetes."""
     mine = f"{strimzi.LABEL_CLUSTER}={name}"
-
-    def by_name(kind: Kind) -> dict[str, Json]:
-        return {each["metadata"]["name"]: each for each in found.every(kind)}
-
     return strimzi.StrimziCluster(
         kafka=found.get(KAFKA, name),
         pools=found.every(POOL, mine),
-        claims=by_name(objects.CLAIM),
-        volumes=by_name(objects.VOLUME),
-        nodes=by_name(objects.NODE),
-        pods=by_name(objects.POD),
+        claims=_by_name(found, objects.CLAIM),
+        volumes=_by_name(found, objects.VOLUME),
+        nodes=_by_name(found, objects.NODE),
+        pods=_by_name(found, objects.POD),
         users=len(found.every(THEIR_USER, mine)) if found.serves(THEIR_USER) else 0,
-        taken=frozenset(by_name(objects.CLUSTER)),
+        taken=frozenset(_by_name(found, objects.CLUSTER)),
     )
 
 
@@ -91,7 +87,7 @@ def outage(found: Objects, name: str) -> Downtime:
     if kept is None:
         theirs = read(found, name)
         return downtime(strimzi.plan(theirs), theirs.pods)
-    return downtime(kept.plan, {each["metadata"]["name"]: each for each in found.every(objects.POD)})
+    return downtime(kept.plan, _by_name(found, objects.POD))
 
 
 def take(found: Objects, name: str, image: str, say: Say) -> None:
@@ -201,8 +197,7 @@ def _stop(found: Objects, plan: TakeoverPlan, nodes: Sequence[NodePlan], say: Sa
         found.delete(POD_SET, owner)
 
     def stopped() -> bool:
-        there = {each["metadata"]["name"] for each in found.every(objects.POD)}
-        return not pods & there
+        return pods.isdisjoint(_by_name(found, objects.POD))
 
     _until(f"the pods {', '.join(sorted(pods))} are deleted", stopped, _STOPPED_S)
     say(f"{counted(len(pods), 'controller' if nodes and nodes[0].controller else 'broker')} stopped")
@@ -214,14 +209,14 @@ def _rename(found: Objects, changes: Sequence[tuple[str, DiskPlan, Json]]) -> No
     Args:
         changes: the name of the present claim, its disk, and the claim that follows.
     """
-    there = {each["metadata"]["name"]: each for each in found.every(objects.CLAIM)}
+    there = _by_name(found, objects.CLAIM)
     due = [each for each in changes if each[2]["metadata"]["name"] not in there]
     former = {old for old, _, _ in due if old in there}
     for old in sorted(former):
         found.delete(objects.CLAIM, old, there[old]["metadata"]["uid"])
 
     def gone() -> bool:
-        return not former & {each["metadata"]["name"] for each in found.every(objects.CLAIM)}
+        return former.isdisjoint(_by_name(found, objects.CLAIM))
 
     _until(f"the former claims are deleted: {some(sorted(former))}", gone, _GONE_S)
     for _, disk, new in due:
@@ -292,6 +287,10 @@ def _answer(found: Objects, pod: str) -> dict[str, Any]:
     return {
         "refused": f"pod {pod} ended without a termination message: {status.get('message') or status.get('reason')}"
     }
+
+
+def _by_name(found: Objects, kind: Kind) -> dict[str, Json]:
+    return {each["metadata"]["name"]: each for each in found.every(kind)}
 
 
 def _until_gone(found: Objects, kind: Kind, name: str) -> None:
