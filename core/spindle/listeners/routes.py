@@ -46,7 +46,9 @@ def reconcile_routes(state: ClusterState, builder: PlanBuilder) -> None:
         wanted |= {objects.name(route) for route in routes}
         for route in routes:
             ensure_applied(builder, route, live.get(objects.name(route)))
-        for waiting in _unanswered(state, listener, [live[name] for name in wanted if name in live]):
+        for waiting in _unanswered(
+            state, listener, [live[name] for name in map(objects.name, routes) if name in live]
+        ):
             builder.wait(waiting)
     for name, route in live.items():
         if name not in wanted and not _still_used(state, route):
@@ -111,11 +113,9 @@ def _unreadable(state: ClusterState) -> Waiting:
 
 
 def _unanswered(state: ClusterState, listener: Listener, live: list[SnapshotObject]) -> Iterator[Waiting]:
-    """What the Gateways say of the TLSRoutes that they do not accept, each once."""
+    """What the Gateways say of those of a listener's TLSRoutes that they do not accept, each once."""
     found = defaultdict[tuple[str, str], list[SnapshotObject]](list)
     for route in live:
-        if objects.labels(route).get(names.LABEL_LISTENER) != listener.name:
-            continue
         for parent in listener.parent_refs or ():
             problem = _problem(route, parent, state.namespace)
             if problem is not None:
