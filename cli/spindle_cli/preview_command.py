@@ -36,7 +36,7 @@ def preview(
             *refused_metrics(wanted.spec),
             *refused_logging(wanted.spec),
             *refused_racks(wanted.spec),
-            *refused_listeners(wanted.spec),
+            *refused_listeners(wanted.spec, namespace=wanted.metadata.namespace or namespace),
             *refused_templates(wanted.spec),
         )
         if refused:  # found without the cluster, too
@@ -47,7 +47,7 @@ def preview(
         highest = max(
             (int(each["spec"]["id"]) for each in kube.view(running.metadata.name).brokers), default=0
         )
-        if refused := refused_listeners(wanted.spec, highest):
+        if refused := refused_listeners(wanted.spec, highest, namespace=kube.namespace):
             say(changes.refusals(refused))
             raise typer.Exit(1)
         console.print(changes.table(what_changes(running.spec, wanted.spec)))

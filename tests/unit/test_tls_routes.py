@@ -1,13 +1,17 @@
 """Listeners behind a Gateway: the Services and TLSRoutes, what brokers advertise, what is refused, and what is waited for."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
 from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.config.listeners_check import refused_listeners
 from spindle.model.actions import Apply, Delete
+from spindle_cli import main
 from tests.model.world import World, quickstart
 from tests.unit.test_listeners import change, give_addresses, listeners_of, properties, roll, running, waits
 
@@ -229,9 +233,9 @@ def test_a_route_of_another_owner_is_left_alone() -> None:
     assert world.running("broker") == [0, 1, 2]
 
 
-def refusals(*listeners: dict[str, Any]) -> set[str]:
-    spec = quickstart(listeners=list(listeners))["spec"]
-    return {each.field for each in refused_listeners(KafkaClusterSpec.model_validate(spec))}
+def refusals(*listeners: dict[str, Any], namespace: str | None = None) -> set[str]:
+    spec = KafkaClusterSpec.model_validate(quickstart(listeners=list(listeners))["spec"])
+    return {each.field for each in refused_listeners(spec, namespace=namespace)}
 
 
 @pytest.mark.parametrize(
@@ -277,3 +281,55 @@ def test_two_listeners_need_hosts_of_their_own_on_one_gateway(gateway: dict[str,
     assert bool(refusals(ROUTED, second)) is refused
     del second["bootstrap"]
     assert not refusals(ROUTED, {**second, "advertisedHostTemplate": "b-{nodeId}.example.com"})
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "refused"),
+    [
+        ((None, "kafka"), True),
+        (("kafka", None), True),
+        ((None, None), True),
+        ((None, "gateways"), False),
+    ],
+)
+def test_a_gateway_without_a_namespace_is_the_one_in_the_clusters_own(
+    namespaces: tuple[str | None, str | None], refused: bool
+) -> None:
+    first, second = (
+        {"name": "outside"} | ({"namespace": each} if each is not None else {}) for each in namespaces
+    )
+    both = (
+        {**ROUTED, "parentRefs": [first]},
+        {**ROUTED, "name": "second", "port": 9099, "parentRefs": [second]},
+    )
+    assert bool(refusals(*both, namespace="kafka")) is refused
+
+
+def test_the_operator_knows_the_namespace_of_gateways_that_name_none() -> None:
+    world = running({**ROUTED, "parentRefs": [{"name": "outside"}]})
+    assert world.cluster["metadata"]["namespace"] == "kafka"
+    second = {
+        **ROUTED,
+        "name": "second",
+        "port": 9099,
+        "parentRefs": [{"name": "outside", "namespace": "kafka"}],
+    }
+    world.cluster["spec"]["listeners"].append(second)
+    world.reconcile()
+    (told,) = [each for each in world.cluster["status"]["waiting"] if "second" in each["message"]]
+    assert "is a host of listener routed, too, on the same Gateway" in told["message"]
+    assert len(world.all("TLSRoute")) == len(ALL)
+
+
+def test_preview_knows_it_from_the_file_or_the_option(tmp_path: Path) -> None:
+    refs: list[list[dict[str, str]]] = [[{"name": "outside"}], [{"name": "outside", "namespace": "kafka"}]]
+    listeners = [
+        {**ROUTED, "name": f"l{at}", "port": 9098 + at, "parentRefs": each} for at, each in enumerate(refs)
+    ]
+    made = quickstart(listeners=listeners)
+    for metadata, options in (({"namespace": "kafka"}, []), ({}, ["-n", "kafka"])):
+        file = tmp_path / "demo.yaml"
+        file.write_text(yaml.safe_dump({**made, "metadata": {"name": "demo", **metadata}}))
+        done = CliRunner().invoke(main.app, ["preview", str(file), *options])
+        assert done.exit_code == 1
+        assert "is a host of listener l0, too, on the same Gateway" in " ".join(done.output.split())

@@ -18,7 +18,6 @@ from spindle.api.listeners import (
     URL,
     Listener,
     OAuth,
-    ParentRef,
     of_broker,
 )
 from spindle.model.spec_findings import RejectedSettings
@@ -32,15 +31,23 @@ _DER_HEADER: Final = 5
 _EXAMPLE: Final = "broker-{nodeId}.kafka.example.com"
 
 
-def refused_listeners(spec: KafkaClusterSpec, highest: int = 0) -> tuple[RejectedSettings, ...]:
+def refused_listeners(
+    spec: KafkaClusterSpec, highest: int = 0, *, namespace: str | None = None
+) -> tuple[RejectedSettings, ...]:
     """What is wrong in ``spec.listeners``.
 
     Args:
         spec: of the KafkaCluster.
         highest: the highest node id of a broker that exists; new brokers get higher ones if all lower ones are taken.
+        namespace: of the KafkaCluster, in which Gateways are that name no other; None if it is not known.
     """
     last = max(highest, sum(pool.replicas for pool in spec.broker_pools) - 1)
-    return (*_node_ports(spec, last), *_hosts(spec, last), *_routes(spec, last), *_tokens(spec))
+    return (
+        *_node_ports(spec, last),
+        *_hosts(spec, last),
+        *_routes(spec, last, namespace),
+        *_tokens(spec),
+    )
 
 
 def _node_ports(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
@@ -91,14 +98,14 @@ def _hosts(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
             )
 
 
-def _routes(spec: KafkaClusterSpec, last: int) -> Iterator[RejectedSettings]:
+def _routes(spec: KafkaClusterSpec, last: int, namespace: str | None) -> Iterator[RejectedSettings]:
     """What a Gateway could not tell apart by host name (SNI)."""
     behind = [each for each in spec.listeners if each.type == TLS_ROUTE]
     for listener in behind:
         yield from _unroutable(listener)
     for first, second in itertools.combinations(behind, 2):
         both = _routed(first, last) & _routed(second, last)
-        if both and _on_one_listener(first, second):
+        if both and _on_one_listener(first, second, namespace):
             yield _refused(
                 second.name,
                 "advertisedHostTemplate",
@@ -163,18 +170,14 @@ def _routed(listener: Listener, last: int) -> set[str]:
     return hosts | ({listener.bootstrap.host} if listener.bootstrap is not None else set())
 
 
-def _on_one_listener(first: Listener, second: Listener) -> bool:
+def _on_one_listener(first: Listener, second: Listener, namespace: str | None) -> bool:
     """Whether two listeners share a Gateway and, where both name one, its listener."""
     return any(
-        _gateway(one) == _gateway(other)
+        (one.name, one.namespace or namespace) == (other.name, other.namespace or namespace)
         and (one.section_name == other.section_name or None in (one.section_name, other.section_name))
         for one in first.parent_refs or ()
         for other in second.parent_refs or ()
     )
-
-
-def _gateway(parent: ParentRef) -> tuple[str, str | None]:
-    return parent.name, parent.namespace
 
 
 def _made(listener: Listener, last: int) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def as_accepted(state: ClusterState) -> ClusterState:
                 *refused_metrics(state.spec),
                 *refused_logging(state.spec),
                 *refused_racks(state.spec),
-                *refused_listeners(state.spec, max(state.brokers, default=0)),
+                *refused_listeners(state.spec, max(state.brokers, default=0), namespace=state.namespace),
                 *refused_templates(state.spec),
             }
         )
