@@ -109,6 +109,14 @@ def test_what_a_gateway_says_is_reported_once_for_all_routes() -> None:
     assert "allowedRoutes for TLSRoutes of namespace kafka" in told["unblockedBy"]
 
 
+def test_a_gateways_reason_without_a_message_is_told_alone() -> None:
+    world = running(ROUTED)
+    answer(world, "False", "NoMatchingListenerHostname", "")
+    world.reconcile()
+    (told,) = world.cluster["status"]["waiting"]
+    assert told["message"].endswith("): NoMatchingListenerHostname")
+
+
 def test_a_gateway_that_does_not_answer_is_reported_and_the_answer_of_another_does_not_count() -> None:
     world = running(ROUTED)
     answer(world)

@@ -153,7 +153,9 @@ def _problem(route: SnapshotObject, parent: ParentRef, namespace: str) -> str | 
         rows = {str(each.get("type")): each for each in answer.get("conditions") or ()}
         wrong = [rows[kind] for kind in ("Accepted", "ResolvedRefs") if _is(rows, kind, "False")]
         if wrong:
-            problems.append(f"{wrong[0].get('reason')}: {wrong[0].get('message')}"[:_LONGEST])
+            # Traefik's message is empty when a listener of the Gateway refuses the route.
+            said = (str(wrong[0].get(key) or "") for key in ("reason", "message"))
+            problems.append(": ".join(filter(None, said))[:_LONGEST])
         elif _is(rows, "Accepted", "True"):
             return None
     return problems[0] if problems else ""
