@@ -323,10 +323,26 @@ class Farewell(Executor):
             return
         for broker in self.kafka.nodes:
             self.kafka.start(broker)
+        others = {key: part.isr[-1] for key, part in self.kafka.parts.items() if len(part.isr) > 1}
+        signals = MoveSignals(now=self.now)
+        self.carry_out(
+            execute(self.kafka.view(), self.journal, (), LIMITS, leads=others, signals=signals), None
+        )
+        turned = self.journal.leadership
         for _ in range(8):
             self.carry_out(cleanup(self.kafka.view(), self.journal), None)
         assert not self.journal.moves
         assert not self.journal.settings
+        kept = {entry.key for entry in self.journal.leadership}
+        for entry in turned:
+            part = self.kafka.parts[entry.key]
+            copied = any(
+                entry.key in d.futures for node in self.kafka.nodes.values() for d in node.dirs.values()
+            )
+            if entry.key in kept:  # the previous leader cannot take over
+                assert entry.before[0] not in part.isr or part.target is not None or copied
+            elif set(part.replicas) == set(entry.before):
+                assert tuple(part.replicas) == entry.before
         self.check_settings()
         # A replica that leaves may take its time; none is on its way in any more.
         assert not any(p.adding and not p.foreign for p in self.kafka.parts.values())

@@ -7,7 +7,7 @@ import pytest
 
 from spindle.api import names
 from spindle.api.enums import Pressure
-from spindle.model.actions import Create, Patch, PlaceReplicas, Reassign, SetConfigs
+from spindle.model.actions import Create, ElectPreferred, Patch, PlaceReplicas, Reassign, SetConfigs
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.state import ClusterState, read_state
@@ -15,7 +15,16 @@ from spindle.model.view import KafkaView
 from spindle.moves import carry_out as carry_out_module
 from spindle.moves import journal
 from spindle.moves.carry_out import carry_out, load_journal, reconcile_moves, signals_of
-from spindle.moves.journal import DroppedReplica, Journal, Move, RemovedReplica, SavedConfig, parse, render
+from spindle.moves.journal import (
+    DroppedReplica,
+    Journal,
+    LeadershipOverride,
+    Move,
+    RemovedReplica,
+    SavedConfig,
+    parse,
+    render,
+)
 from spindle.moves.journal_record import reconcile_cleanup
 from spindle.moves.limits import Limits
 from spindle.moves.requests import MoveRequests
@@ -25,6 +34,7 @@ from tests.model.world import World
 D0, D1 = names.log_dir("disk0"), names.log_dir("disk1")
 ACROSS = Move("t", 0, 0, D0, 2, D1, 100, "evacuate")
 WITHIN = Move("t", 1, 1, D1, 1, D0, 100, "backfill")
+TURNED = LeadershipOverride("t", 0, before=(0, 1), ours=(1, 0), was=(0, 1))
 THROTTLE = SavedConfig("broker", "0", "leader.replication.throttled.rate", None, "1000")
 
 
@@ -305,6 +315,45 @@ def test_a_deleted_cluster_says_which_reassignments_kafka_does_not_take_back(wor
     assert wait.reason == "CancellationRejected"
     assert not wait.quiet
     assert "t-0" in wait.message
+
+
+def turned() -> Kafka:
+    """Another replica leads for a while."""
+    k = kafka()
+    k.parts["t", 0].replicas, k.parts["t", 0].leader = [1, 0], 1
+    return k
+
+
+def test_a_deleted_cluster_lets_the_previous_leaders_take_over_before_its_brokers_stop(world: World) -> None:
+    k = turned()
+    put(world, render(Journal(leadership=(TURNED,))), finalizers=[names.FINALIZER_JOURNAL])
+    builder = PlanBuilder()
+    assert not reconcile_cleanup(state_of(world, k.view()), builder)
+    order, elect = builder.actions
+    assert isinstance(order, Reassign)
+    assert isinstance(elect, ElectPreferred)
+    assert (order.assignments, elect.partitions) == ((("t", 0, (0, 1)),), (("t", 0),))
+    assert [wait.reason for wait in builder.waits] == ["ThrottlesReverting"]
+    k = kafka()
+    builder = PlanBuilder()
+    assert not reconcile_cleanup(state_of(world, k.view()), builder)
+    (patch,) = builder.actions
+    assert isinstance(patch, Patch)
+    assert parse(patch.body["data"]["journal"]) == Journal()
+    put(world, render(Journal()))
+    assert reconcile_cleanup(state_of(world, k.view()), PlanBuilder())
+
+
+def test_a_deleted_cluster_does_not_wait_for_a_previous_leader_that_is_not_in_sync(world: World) -> None:
+    k = turned()
+    k.stop(0)
+    put(world, render(Journal(leadership=(TURNED,))), finalizers=[names.FINALIZER_JOURNAL])
+    builder = PlanBuilder()
+    assert reconcile_cleanup(state_of(world, k.view()), builder)
+    (patch,) = builder.actions
+    assert isinstance(patch, Patch)
+    assert patch.body == {"metadata": {"finalizers": [], "ownerReferences": None}}
+    assert not reconcile_cleanup(state_of(world, KafkaView(error="down")), PlanBuilder())
 
 
 def test_a_deleted_cluster_waits_for_its_agents_to_put_their_throttle_back(world: World) -> None:

@@ -106,10 +106,10 @@ def why_not(
 
 
 def cleanup(view: KafkaView, journal: Journal) -> StepResult:
-    """Before the deletion of the cluster: cancel all moves and restore every setting.
+    """Before the deletion of the cluster: cancel all moves, and restore every setting and every previous leader.
 
-    It is done when the result's journal has neither moves nor settings. Dropped replicas stay in the journal: their
-    assignment cannot be restored here. A reassignment that Kafka would refuse to cancel is reported in the refusals and not requested, because
+    It is done when the result's journal has neither moves nor settings, and nothing else changes any more. Dropped replicas stay in the journal: their
+    assignment cannot be restored here. So does the order of replicas whose previous leader is not in sync. A reassignment that Kafka would refuse to cancel is reported in the refusals and not requested, because
     a rejected request ends the pass, and the settings after it would not be restored.
 
     Args:
@@ -132,11 +132,15 @@ def cleanup(view: KafkaView, journal: Journal) -> StepResult:
     disordered = [move for move, partition in between if out_of_order(move, partition)]
     standing, configures = settle(look, journal.settings, {})
     removals = step_removals(look, journal.removed)
+    moves = (*(move for move, _ in moving), *unsure, *disordered)
+    busy = {move.key for move in moves} | removals.keys
+    ordered = reconcile_leadership(look, journal.leadership, {}, busy, len(journal.leadership))
     return StepResult(
         Journal(
-            (*(move for move, _ in moving), *unsure, *disordered),
+            moves,
             journal.dropped,
             standing,
+            ordered.orders,
             removed=tuple(entry for entry in removals.standing if entry.key in removals.keys),
         ),
         actions=(
@@ -145,6 +149,7 @@ def cleanup(view: KafkaView, journal: Journal) -> StepResult:
             *_ended(nearly),
             *_reassigns([(*move.key, move.before) for move in disordered]),
             *configures,
+            *ordered.intents,
         ),
         refusals=tuple(RefusedMove(move, _not_cancelled(move)) for move in stuck),
     )

@@ -30,7 +30,7 @@ from spindle.model.waiting import Waiting, counted, some
 from spindle.moves import between_dirs, intents
 from spindle.moves.execute import cleanup
 from spindle.moves.journal import Journal, JournalError, ReplacedLog, parse, render
-from spindle.moves.outcome import RefusedMove
+from spindle.moves.outcome import RefusedMove, StepResult
 
 _KEY: Final = "journal"
 _MOVES: Final = "MoveReplicas"
@@ -232,7 +232,7 @@ def _patch(record: Mapping[str, Any], body: Mapping[str, Any]) -> Patch:
 
 
 def reconcile_cleanup(state: ClusterState, builder: PlanBuilder) -> bool:
-    """Cancel moves and revert configs before the brokers of a deleted KafkaCluster stop.
+    """Cancel moves, revert configs and let the previous leaders take over before the brokers of a deleted KafkaCluster stop.
 
     Returns:
         True if nothing is left that can be done. What could not be reverted stays recorded in the ConfigMap, which then outlives the
@@ -244,10 +244,9 @@ def reconcile_cleanup(state: ClusterState, builder: PlanBuilder) -> bool:
         journal = _left(state)
         if journal is not None:
             journal = between_dirs.taken_over(journal, state.kafka, state.brokers.items())
-        ours = journal is not None and bool(journal.moves or journal.settings or journal.removed)
+        outcome = cleanup(state.kafka, journal or Journal())
         agents = [b for b in state.brokers.values() if b["spec"].get("moves") or _throttles(b)]
-        if ours or agents:
-            outcome = cleanup(state.kafka, journal or Journal())
+        if agents or (journal is not None and _begun(state, journal, outcome)):
             builder.do(*_cancel_agents_moves(agents))
             if journal:
                 builder.do(*write_journal(state, outcome.journal), *to_actions(outcome.actions))
@@ -262,6 +261,14 @@ def reconcile_cleanup(state: ClusterState, builder: PlanBuilder) -> bool:
     if record is not None and change:
         builder.do(_patch(record, {"metadata": change}))
     return True
+
+
+def _begun(state: ClusterState, journal: Journal, outcome: StepResult) -> bool:
+    """Whether something is being reverted. A previous leader that is not in sync is not waited for."""
+    if journal.moves or journal.settings or journal.removed:
+        return True
+    unasked = bool(state.kafka.error) or state.kafka.partitions is None or state.kafka.brokers is None
+    return bool(journal.leadership) and bool(unasked or outcome.actions or outcome.journal != journal)
 
 
 def _stays(journal: Journal | None) -> bool:
@@ -284,7 +291,7 @@ def _reverting(state: ClusterState, refused: Sequence[RefusedMove]) -> Waiting:
             "Delete",
             f"KafkaCluster/{state.name}",
             "ThrottlesReverting",
-            "Moves are being cancelled and Spindle's configs in Kafka reverted before the brokers stop.",
+            "Moves are being cancelled, Spindle's configs in Kafka reverted, and previous leaders restored before the brokers stop.",
             "Nothing to do: Spindle continues when Kafka has applied this.",
             quiet=True,
         )
