@@ -5,37 +5,16 @@
 
 import argparse
 import asyncio
-import json
 import multiprocessing
 import resource
 import socket
+import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from typing import Any
 
-from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
-from bench.fleet.shape import DISKS
-from spindle.api import names
-from spindle_operator.kinds import (
-    BUDGET,
-    CLAIM,
-    CONFIG_MAP,
-    KAFKA_BROKER,
-    KAFKA_REBALANCE,
-    KAFKA_TOPIC,
-    KAFKA_USER,
-    NETWORK_POLICY,
-    NODE,
-    POD,
-    SECRET,
-    SERVICE,
-    STORAGE_CLASS,
-    VOLUME,
-    Kind,
-)
 from spindle_operator.kube import Kube
 from spindle_operator.mirror import Mirror
 from spindle_operator.observe import _Reader
@@ -43,71 +22,6 @@ from spindle_operator.rebalance_cache import RebalanceCache
 
 _PORT = 19092
 _LOOKS = 5
-# Objects for each broker, and bytes of one: as the API server lists them, with managedFields.
-_OBJECTS: Mapping[Kind, tuple[int, int]] = {
-    POD: (1, 14_000),
-    CLAIM: (DISKS, 2_500),
-    VOLUME: (DISKS, 1_800),
-    NODE: (1, 9_000),
-    KAFKA_BROKER: (1, 22_000),
-    CONFIG_MAP: (1, 6_000),
-    SECRET: (1, 7_000),
-    SERVICE: (0, 2_000),
-    BUDGET: (0, 1_500),
-    NETWORK_POLICY: (0, 1_500),
-    STORAGE_CLASS: (0, 1_000),
-    KAFKA_TOPIC: (0, 1_000),
-    KAFKA_USER: (0, 1_000),
-    KAFKA_REBALANCE: (-1, 1_000),  # none
-}
-
-
-def _object(kind: Kind, number: int, size: int) -> dict[str, Any]:
-    meta = {
-        "name": f"{kind.plural}-{number:06}",
-        "uid": f"{kind.plural}-{number}",
-        "resourceVersion": "100",
-        "labels": {names.LABEL_CLUSTER: "demo"},
-        "managedFields": [{"f:spec": {f"f:field{i}": {} for i in range(size // 60)}}],
-        **({"namespace": "kafka"} if kind.namespaced else {}),
-    }
-    return {
-        "metadata": meta,
-        "spec": {f"field{i}": {"name": f"value {i}", "number": i} for i in range(size // 90)},
-    }
-
-
-def serve(brokers: int) -> None:
-    """Answer lists page by page, and keep watches open."""
-    pages: dict[str, list[bytes]] = {}
-    for kind, (each, size) in _OBJECTS.items():
-        objects = [json.dumps(_object(kind, number, size)) for number in range(max(0, each * brokers or 3))]
-        parts = [objects[start : start + 500] for start in range(0, len(objects), 500)] or [[]]
-        pages[kind.plural] = [
-            (
-                '{"metadata":{"resourceVersion":"100"'
-                + (f',"continue":"{number + 1}"' if number + 1 < len(parts) else "")
-                + '},"items":['
-                + ",".join(part)
-                + "]}"
-            ).encode()
-            for number, part in enumerate(parts)
-        ]
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        if request.query.get("watch"):
-            response = web.StreamResponse()
-            await response.prepare(request)
-            await asyncio.sleep(600)
-            return response
-        found = pages[request.path.rsplit("/", 1)[-1]]
-        return web.Response(
-            body=found[int(request.query.get("continue", 0))], content_type="application/json"
-        )
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    web.run_app(app, host="127.0.0.1", port=_PORT, print=lambda *_: None)
 
 
 class _Counting(Kube):
@@ -125,7 +39,7 @@ async def measure() -> None:
     configuration = Configuration()
     configuration.host = f"http://127.0.0.1:{_PORT}"
     kube = _Counting(configuration)
-    mirror = Mirror(kube, 1 << 40, lambda *_: None)  # the size of the objects is made up
+    mirror = Mirror(kube, 1 << 40, lambda *_: None)  # no limit
     cluster = {"metadata": {"name": "demo", "namespace": "kafka"}}
     for how, source, held in (
         ("lists", None, None),
@@ -161,8 +75,7 @@ async def measure() -> None:
 async def _reading(
     kube: Kube, cluster: dict[str, Any], mirror: Mirror | None, held: Mirror | None = None
 ) -> tuple[int, dict[str, str]]:
-    reader = _Reader(kube, cluster, mirror, held)
-    reader._within._left = 1 << 40  # noqa: SLF001 - likewise
+    reader = _Reader(kube, cluster, 1 << 40, mirror, held)
     lists, _ = await asyncio.gather(reader.lists(), reader.rebalances(RebalanceCache()))
     return sum(len(found) for found in lists.values()), reader.problems
 
@@ -173,14 +86,23 @@ def main() -> None:
     parser.add_argument("brokers", type=int, nargs="*", default=[100, 300, 1000])
     for brokers in parser.parse_args().brokers:
         sys.stdout.write(f"{brokers} brokers\n")
-        server = multiprocessing.get_context("spawn").Process(target=serve, args=(brokers,), daemon=True)
-        server.start()
-        try:
-            _wait()
-            asyncio.run(measure())
-        finally:
-            server.kill()
-            server.join()
+        sys.stdout.flush()
+        command = [sys.executable, "-m", "bench.fleet.api_server", str(brokers), str(_PORT)]
+        with subprocess.Popen(command) as server:
+            try:
+                _wait()
+                # In a process of its own, whose peak is that of this size.
+                measuring = multiprocessing.get_context("spawn").Process(target=_measured)
+                measuring.start()
+                measuring.join()
+                if measuring.exitcode:
+                    raise SystemExit(measuring.exitcode)
+            finally:
+                server.kill()
+
+
+def _measured() -> None:
+    asyncio.run(measure())
 
 
 def _wait() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from bench.fleet.shape import DISKS, Shape
 from spindle.api import names
+from spindle.api.cluster import MAX_CLUSTER_DISKS
 from spindle.config.dynamic_config import ON_BROKERS, ON_CLUSTER
 from spindle.model.config_values import ConfigValues
 from spindle.model.snapshot import ClusterSnapshot
@@ -102,15 +103,22 @@ class Fleet(World):
         return True
 
 
-def converged(brokers: int) -> Fleet:
-    """A cluster that has come up, full of replicas, with nothing left to do."""
+def empty(brokers: int) -> Fleet:
+    """A cluster that has come up, without topics."""
     pool = {
         "name": "main",
         "replicas": brokers,
         "disks": {"count": DISKS, "size": "1Gi", "storageClass": "local-disks"},
     }
     world = Fleet.of(("abc" * brokers)[:brokers], disks=DISKS, brokerPools=[pool])
+    world.allowed = replace(world.allowed, disks=MAX_CLUSTER_DISKS)
     _settle(world)
+    return world
+
+
+def converged(brokers: int) -> Fleet:
+    """A cluster that has come up, full of replicas, with nothing left to do."""
+    world = empty(brokers)
     world.given = _filled(world, Shape(brokers))
     _settle(world)
     return world

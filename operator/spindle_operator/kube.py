@@ -20,7 +20,7 @@ from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client.configuration import Configuration
 
 from spindle.api import names
-from spindle_operator.kinds import NODE, POD, Kind, kind_of
+from spindle_operator.kinds import CONFIG_MAP, KAFKA_BROKER, NODE, POD, SECRET, Kind, kind_of
 from spindle_shared.api_answers import ApiError, Json, no_answer, read_answer
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,8 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 _PAGE: Final = 500
+_LARGE: Final = (CONFIG_MAP, KAFKA_BROKER, NODE, POD, SECRET)  # of each broker one of up to tens of kilobytes
+_LARGE_PAGE: Final = 100
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=30, sock_connect=5)
 # A watch ends at the server after five minutes. Bookmarks come about once a minute unless the server is idle: a connection without one may be half-open.
 _WATCHED: Final = "300"
@@ -126,10 +128,7 @@ class Kube:
             kind, namespace, selector, within: what is read, and how much.
             same: returns the object itself, or an equal one that this process already holds, so that it does not hold both.
         """
-        found: list[Json] = []
-        async for page in self._pages(kind, namespace, selector, within):
-            found.extend(page if same is None else map(same, page))
-            page.clear()
+        found, _ = await self.listed(kind, namespace, selector, within=within, same=same)
         return found
 
     async def metadata(
@@ -162,8 +161,9 @@ class Kube:
         namespace: str | None,
         selector: str | None,
         *,
-        whole: bool,
+        whole: bool = True,
         within: ByteBudget | None,
+        same: Callable[[Json], Json] | None = None,
     ) -> tuple[list[Json], str]:
         """All objects of a kind, and the resourceVersion that a watch continues from.
 
@@ -172,13 +172,17 @@ class Kube:
             selector: of labels; None for all.
             whole: False for the metadata only.
             within: limit on the bytes; None for no limit.
+            same: as for `items`.
         """
-        query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
+        page = min(_PAGE, _LARGE_PAGE) if whole and kind in _LARGE else _PAGE
+        query = {"limit": str(page)} | ({"labelSelector": selector} if selector else {})
         accept = "application/json" if whole else _METADATA
         found: list[Json] = []
         while True:
             answer = await self._retried("GET", kind.path(namespace), query, accept=accept, within=within)
-            found.extend(trim(kind, item) for item in answer.get("items") or [])
+            for item in answer.pop("items", None) or ():
+                obj = trim(kind, item)
+                found.append(obj if same is None else same(obj))
             meta = answer.get("metadata") or {}
             if not meta.get("continue"):
                 return found, str(meta.get("resourceVersion") or "")
@@ -222,23 +226,6 @@ class Kube:
                 return False
             raise
         return True
-
-    async def _pages(
-        self, kind: Kind, namespace: str | None, selector: str | None, within: ByteBudget | None
-    ) -> AsyncIterator[list[Json]]:
-        query = {"limit": str(_PAGE)}
-        if selector:
-            query["labelSelector"] = selector
-        while True:
-            answer = await self._retried("GET", kind.path(namespace), query, within=within)
-            page: list[Json] = answer.get("items") or []
-            for item in page:
-                trim(kind, item)
-            yield page
-            following = answer.get("metadata", {}).get("continue")
-            if not following:
-                return
-            query["continue"] = following
 
     # Writing
 

@@ -41,7 +41,7 @@ from spindle_operator.kinds import KAFKA_CLUSTER, Kind
 from spindle_operator.kube import Kube
 from spindle_operator.lag_exporter import LagExporter, wanted_lag
 from spindle_operator.mirror import Mirror
-from spindle_operator.observe import CACHED, Seen, Surroundings, observe
+from spindle_operator.observe import Seen, Surroundings, most_bytes, observe
 from spindle_operator.pod_trials import Trials, verdicts
 from spindle_operator.rebalance_cache import RebalanceCache
 from spindle_operator.report import (
@@ -116,7 +116,9 @@ class Loops:
         self._executor = asyncio.Semaphore(SIDE_BY_SIDE)
         self._readings = asyncio.Semaphore(lag_exporter.SIDE_BY_SIDE)
         self._closing = False
-        self._mirror = Mirror(setup.kube, CACHED, self._missed) if setup.cached else None
+        # What it holds lacks managedFields, about half of what is read.
+        most = most_bytes(setup.allowed) // 2
+        self._mirror = Mirror(setup.kube, most, self._missed) if setup.cached else None
         self._watch = (
             agents.AgentMonitor(setup.kube, setup.agent_namespace, self.wake_all)
             if setup.agent_namespace

@@ -20,6 +20,7 @@ from spindle.model import watched
 from spindle_operator import metrics
 from spindle_operator.kinds import Kind
 from spindle_operator.kube import ByteBudget, Kube
+from spindle_operator.shared_values import SharedValues, reused
 from spindle_shared.api_answers import ApiError, Json
 
 log = logging.getLogger(__name__)
@@ -87,12 +88,11 @@ class Feed:
     def take(self, event: Json) -> None:
         """Take in an event of the watch."""
         obj, what = event["object"], event["type"]
-        if what != "BOOKMARK":
-            _, former = self.objects.pop(_name(obj), (None, 0))
-            self.bytes -= former
+        former, before = self.objects.pop(_name(obj), (None, 0)) if what != "BOOKMARK" else (None, 0)
+        self.bytes -= before
         if what in ("ADDED", "MODIFIED"):
             size = _size(obj)
-            self.objects[_name(obj)] = obj, size
+            self.objects[_name(obj)] = reused(former, obj), size
             self.bytes += size
         self._reached(str(obj["metadata"].get("resourceVersion") or ""))
 
@@ -268,7 +268,7 @@ class Mirror:
             feed.drop()
         home = _home(feed.place)
         known = self._known.get(home, 0)
-        objects, version = await self._listed(feed)
+        objects, version = await self._listed(feed, SharedValues().shared)
         feed.replace(objects, version)
         # A list has all that existed before it. What was known and is not reached was undone: the server was restored from a backup.
         if self._known.get(home, 0) == known and not watched.reaches(version, known):
@@ -313,7 +313,7 @@ class Mirror:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             feed.tried, before = time.monotonic(), feed.versions()
             try:
-                objects, _ = await self._listed(feed)
+                objects, _ = await self._listed(feed, whole=False)
             except ApiError as error:
                 if error.status in _FOR_PEOPLE:
                     raise
@@ -340,12 +340,17 @@ class Mirror:
             self._differs(namespace, f"{text}; they were listed anew")
             return
 
-    async def _listed(self, feed: Feed) -> tuple[list[Json], str]:
-        kind, namespace, labelled, whole = feed.place
+    async def _listed(
+        self, feed: Feed, same: Callable[[Json], Json] | None = None, *, whole: bool = True
+    ) -> tuple[list[Json], str]:
+        """All objects of a feed; with ``whole=False`` their metadata, which is enough to compare versions."""
+        kind, namespace, labelled, of_feed = feed.place
         selector = names.LABEL_CLUSTER if labelled else None
         async with self._listing:
             within = ByteBudget(int(self._room(feed))) if namespace is not None else None
-            return await self._kube.listed(kind, namespace, selector, whole=whole, within=within)
+            return await self._kube.listed(
+                kind, namespace, selector, whole=whole and of_feed, within=within, same=same
+            )
 
     def _room(self, feed: Feed) -> float:
         """Bytes that a feed may have beside the others of its namespace."""

@@ -18,7 +18,7 @@ from spindle.api import names
 from spindle.api.cluster import KafkaClusterSpec
 from spindle.listeners.own_certificates import file_names, listener_of
 from spindle.model import objects
-from spindle.model.allowed import KAFKA_REPOSITORY, Allowed
+from spindle.model.allowed import DISKS, KAFKA_REPOSITORY, Allowed
 from spindle.model.freshness import FactsRead
 from spindle.model.pools import parse_spec, recorded_spec
 from spindle.model.snapshot import AgentCertificates, Certificate, ClusterSnapshot, SecretView
@@ -64,11 +64,8 @@ from spindle_shared.api_answers import ApiError, Json
 log = logging.getLogger(__name__)
 
 _ENTROPY: Final = 32
-# Bytes of all lists of one namespace in one observation; a cluster with the maximum number of disks needs about half.
+# Bytes of all lists of one namespace in one observation, for as many disks as a KafkaCluster may have unless the administrator allows more.
 LOOK: Final = 96 << 20
-CACHED: Final = (
-    LOOK // 2
-)  # of one namespace in the cache, which holds them between looks, without managedFields
 _LABELLED: Final = (POD, SERVICE, CONFIG_MAP, SECRET, BUDGET, NETWORK_POLICY)
 _OF_NAMESPACE: Final = (CLAIM, KAFKA_BROKER, KAFKA_USER, KAFKA_TOPIC)
 _OF_ALL: Final = (NODE, VOLUME, STORAGE_CLASS)
@@ -141,7 +138,7 @@ async def observe(
     """
     began = time.monotonic() if began is None else began
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
-    reader = _Reader(kube, cluster, mirror, held)
+    reader = _Reader(kube, cluster, most_bytes(around.allowed), mirror, held)
     lists, of_job, rebalances, named = await asyncio.gather(
         reader.lists(),
         reader.of_job(around.rebalance_image),
@@ -250,6 +247,11 @@ async def _snapshot(
     return snapshot, reached
 
 
+def most_bytes(allowed: Allowed) -> int:
+    """Bytes of all lists of one namespace in one observation; a cluster with as many disks as are allowed needs about half."""
+    return LOOK * max(DISKS, allowed.disks) // DISKS
+
+
 class _Reader:
     """Reads the lists of one observation.
 
@@ -259,12 +261,12 @@ class _Reader:
     """
 
     def __init__(
-        self, kube: Kube, cluster: Json, mirror: Mirror | None = None, held: Mirror | None = None
+        self, kube: Kube, cluster: Json, most: int, mirror: Mirror | None = None, held: Mirror | None = None
     ) -> None:
         self._kube, self._cluster, self._mirror, self._held = kube, cluster, mirror, held
         self.cached = False
         self._name, self._namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
-        self._within = ByteBudget(LOOK)
+        self._within = ByteBudget(most)
         self.problems: dict[str, str] = {}
 
     async def lists(self) -> dict[Kind, list[Json]]:

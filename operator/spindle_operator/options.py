@@ -138,7 +138,7 @@ def _parser(env: Mapping[str, str]) -> argparse.ArgumentParser:
         "--allow",
         type=_allowed,
         default=env.get("SPINDLE_ALLOW") or "{}",
-        help="settings that KafkaClusters may use beyond Kafka, as JSON: images, jvmOptions, classes, annotations, hadoopSettings, csiDrivers, sidecars (default: harmless ones)",
+        help="settings that KafkaClusters may use beyond Kafka, as JSON: images, jvmOptions, classes, annotations, hadoopSettings, csiDrivers, sidecars, disksPerCluster (default: harmless ones)",
     )
     return parser
 

@@ -1,5 +1,7 @@
 """What a KafkaCluster may ask for beyond Kafka: told and not carried out, unless it was in use before."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -303,6 +305,38 @@ def test_a_spec_that_is_too_large_to_be_recorded_is_refused() -> None:
     look(world)
     assert waiting(world) == ["spec"]
     assert not world.all("Pod")
+
+
+def test_more_disks_than_the_installation_allows_are_refused() -> None:
+    pool = {
+        "name": "main",
+        "replicas": 3,
+        "disks": {"count": 2, "size": "1Gi", "storageClass": "local-disks"},
+    }
+    world = World.of(brokerPools=[pool])
+    world.allowed = replace(world.allowed, disks=5)
+    look(world)
+    assert waiting(world) == ["spec.brokerPools"]
+    assert not world.all("Pod")
+    (told,) = [each for each in world.cluster["status"]["waiting"] if each["reason"] == "SpecNotAllowed"]
+    assert "allow.disksPerCluster" in told["unblockedBy"]
+    world.allowed = replace(world.allowed, disks=6)
+    world.settle()
+    assert not waiting(world)
+    world.allowed = replace(world.allowed, disks=5)
+    look(world)
+    assert waiting(world) == []
+    assert waiting(world, "AllowedForCompatibility") == ["spec.brokerPools"]
+
+
+@pytest.mark.parametrize("disks", [0, 20_001, True, "9", 1.5])
+def test_a_number_of_disks_that_is_none_is_refused(disks: object) -> None:
+    with pytest.raises(ValueError, match="disksPerCluster must be a number from 1 to 20000"):
+        read(json.dumps({"disksPerCluster": disks}))
+
+
+def test_the_number_of_disks_is_read() -> None:
+    assert read('{"disksPerCluster": 12000}').disks == 12_000
 
 
 def test_pods_of_a_former_kafkacluster_prove_nothing() -> None:

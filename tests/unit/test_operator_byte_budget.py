@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 from kubernetes.aio.client.configuration import Configuration
 
+from spindle.model.allowed import Allowed
 from spindle_operator import observe as module
 from spindle_operator.kinds import CONFIG_MAP, KAFKA_REBALANCE
 from spindle_operator.kube import ByteBudget, Kube
@@ -64,6 +65,17 @@ async def test_a_namespace_with_too_much_in_it_is_unknown_and_nodes_are_known(mo
     assert "configmaps" in seen.snapshot.unknown
     assert "nodes" not in seen.snapshot.unknown
     assert "too many or too large objects" in seen.problems["configmaps"]
+
+
+async def test_more_is_read_where_more_disks_are_allowed(monkeypatch: Any) -> None:
+    monkeypatch.setattr(module, "LOOK", 10_000)
+    kube = FakeKube()
+    kube.objects["/api/v1/namespaces/ns/configmaps/large"] = {
+        "metadata": {"name": "large", "labels": {}},
+        "data": {"x": "x" * 15_000},
+    }
+    seen = await observe(kube, cluster(), Gate(), Surroundings("image", allowed=Allowed(disks=9_999)))
+    assert "configmaps" not in seen.snapshot.unknown
 
 
 async def test_annotations_of_kafkarebalances_count_too(monkeypatch: Any) -> None:

@@ -60,8 +60,8 @@ MAX_POOLS = 12  # with more, the CEL rules on quantities exceed the API server's
 
 
 MAX_BROKERS = 8999
-# One reconcile pass computes all disks of a cluster, and one operator manages many clusters.
-MAX_CLUSTER_DISKS = 5000
+# One reconcile pass computes all disks of a cluster, and one operator manages many clusters: the installation allows fewer (`Allowed.disks`).
+MAX_CLUSTER_DISKS = 20000
 
 
 # A CEL expression: how many disks a broker of a pool can have.

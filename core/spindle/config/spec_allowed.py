@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spindle.api import names
-from spindle.api.cluster import MAX_CLUSTER_DISKS, KafkaClusterSpec
+from spindle.api.cluster import KafkaClusterSpec
 from spindle.api.owned import owner_of
 from spindle.config.server_properties import overrides
 from spindle.config.template_check import (
@@ -85,7 +85,7 @@ def not_allowed(
         *_sidecars(spec, allowed),
         *_rollup(spec, allowed),
         *_lent(cluster, spec, lent),
-        *_disks(spec),
+        *_disks(spec, allowed),
         *_size(spec),
     ]
     return tuple(sorted(found, key=lambda ask: ask.key))
@@ -96,16 +96,15 @@ def owned_settings(spec: KafkaClusterSpec) -> tuple[RejectedSettings, ...]:
     return tuple(ask.refused for field, settings in _configs(spec) for ask in _owned(field, settings))
 
 
-def _disks(spec: KafkaClusterSpec) -> Iterator[Ask]:
-    """The CRD rejects this, too, but not in an older spec or if the CRD was not updated."""
+def _disks(spec: KafkaClusterSpec, allowed: Allowed) -> Iterator[Ask]:
     count = sum(pool.replicas * pool.disks.most for pool in spec.broker_pools)
-    if count > MAX_CLUSTER_DISKS:
+    if count > allowed.disks:
         yield _ask(
             "spec.brokerPools",
             "disks",
             str(count),
-            f"its brokers have {count} disks in total, and a KafkaCluster may have at most {MAX_CLUSTER_DISKS}: more would take too much of the operator's time from other clusters",
-            "lower replicas, disks.count or disks.maxCount, or create a second KafkaCluster",
+            f"its brokers have {count} disks in total, and this installation allows a KafkaCluster {allowed.disks}: more take time and memory of the operator from other clusters",
+            "lower replicas, disks.count or disks.maxCount, create a second KafkaCluster, or ask the administrator to raise the chart values allow.disksPerCluster and resources.limits.memory",
         )
 
 

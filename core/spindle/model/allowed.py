@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.api import names
+from spindle.api.cluster import MAX_CLUSTER_DISKS
 from spindle.model import allowed_hadoop
 from spindle.model.allowed_hadoop import EVERYTHING
 
@@ -82,7 +83,10 @@ _LOADERS: Final = frozenset({
 })  # fmt: skip
 
 PROVIDERS: Final = "config.providers"
-_SIDECARS: Final = "sidecars"  # the only part of the configuration that is no list
+_SIDECARS: Final = "sidecars"  # the parts of the configuration that are no lists
+_DISKS: Final = "disksPerCluster"
+
+DISKS: Final = 5000  # of one KafkaCluster, unless the administrator allows more
 
 # Settings with which a broker rejects the operator and the agents, or tells them too little: the minimum that leaves room for those.
 _LEAST: Final[Mapping[str, int]] = {
@@ -114,6 +118,7 @@ class Allowed:
         annotations: keys of annotations of load balancers; ``*`` for all.
         sidecars: whether pod templates may have containers of their own, with an image that is allowed.
         csi_drivers: drivers of CSI volumes that pod templates may have inline; ``*`` for every driver.
+        disks: the largest number of disks of all brokers of one KafkaCluster together.
         hadoop_settings: Hadoop settings for the rebalance job in addition to `allowed_hadoop.SETTINGS`; an entry that ends with a dot allows all
             below it; ``*`` for every setting.
     """
@@ -125,6 +130,7 @@ class Allowed:
     hadoop_settings: tuple[str, ...] = ()
     csi_drivers: tuple[str, ...] = ()
     sidecars: bool = False
+    disks: int = DISKS
 
     def image(self, image: str) -> bool:
         """Whether pods may use an image."""
@@ -159,7 +165,7 @@ def read(text: str) -> Allowed:
     """Parse the operator's configuration.
 
     It is a JSON object with any of ``images``, ``jvmOptions``, ``classes``, ``annotations``, ``hadoopSettings`` and ``csiDrivers``, each a list of
-    strings, and ``sidecars``, true or false.
+    strings, ``sidecars``, true or false, and ``disksPerCluster``, a number.
 
     Raises:
         ValueError: it is not such an object; the message says what is wrong.
@@ -176,19 +182,22 @@ def read(text: str) -> Allowed:
         "hadoopSettings": "hadoop_settings",
         "csiDrivers": "csi_drivers",
     }
-    if not isinstance(found, dict) or (strange := sorted(found.keys() - keys.keys() - {_SIDECARS})):
+    if not isinstance(found, dict) or (strange := sorted(found.keys() - keys.keys() - {_SIDECARS, _DISKS})):
         raise ValueError(
-            f"must be an object with {', '.join(keys)}, {_SIDECARS}"
+            f"must be an object with {', '.join(keys)}, {_SIDECARS}, {_DISKS}"
             + (f", not {strange[0]}" if isinstance(found, dict) else "")
         )
     sidecars = found.pop(_SIDECARS, False)
     if sidecars not in (True, False):
         raise ValueError(f"{_SIDECARS} must be true or false")
+    disks = found.pop(_DISKS, DISKS)
+    if type(disks) is not int or not 1 <= disks <= MAX_CLUSTER_DISKS:
+        raise ValueError(f"{_DISKS} must be a number from 1 to {MAX_CLUSTER_DISKS}")
     for key, entries in found.items():
         if not isinstance(entries, list) or not all(isinstance(entry, str) and entry for entry in entries):
             raise ValueError(f"{key} must be a list of strings")
     lists: dict[str, Any] = {keys[key]: tuple(entries) for key, entries in found.items()}
-    return Allowed(**lists, sidecars=bool(sidecars))
+    return Allowed(**lists, sidecars=bool(sidecars), disks=disks)
 
 
 def _image_fits(image: str, entry: str) -> bool:

@@ -117,7 +117,7 @@ SECTIONS = (
             ),
             Reason(
                 "SpecNotAllowed",
-                "the spec asks for something that [reaches beyond Kafka](../security.md#what-a-kafkacluster-may-ask-for) and that nobody allowed: an image, a JVM option, a class, a Secret, more than 5,000 disks together, or more text than Spindle can record; or it sets a [key that Spindle owns](owned-config.md). Nothing of that spec is applied; Spindle manages the cluster by the previous one",
+                "the spec asks for something that [reaches beyond Kafka](../security.md#what-a-kafkacluster-may-ask-for) and that nobody allowed: an image, a JVM option, a class, a Secret, more disks together than the chart value `allow.disksPerCluster` permits (5,000), or more text than Spindle can record; or it sets a [key that Spindle owns](owned-config.md). Nothing of that spec is applied; Spindle manages the cluster by the previous one",
                 "remove it, and use instead what the entry says; or have the owner of the Secret or claim label it; or have the administrator of Spindle widen `allow` in the values of the chart",
                 "ticket",
             ),

@@ -135,7 +135,7 @@ def _blind(state: ClusterState, kinds: list[str]) -> Waiting:
         f"KafkaCluster/{state.name}",
         "CannotRead",
         f"{some(kinds)} could not be read, so it is unknown what exists. Spindle changes nothing meanwhile.",
-        "Check that the API server answers, that the operator's role allows to list them, and that the namespace holds no more than Spindle reads for one KafkaCluster (96 MiB). "
+        "Check that the API server answers, that the operator's role allows to list them, and that the namespace holds no more than Spindle reads for one KafkaCluster (96 MiB, and in proportion more with the chart value allow.disksPerCluster above 5000). "
         "The operator's log has the cause.",
     )
 
