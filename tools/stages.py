@@ -138,6 +138,7 @@ def _build_stages() -> tuple[Stage, ...]:
         Stage("build", "parts of the testbed, built once", _python("e2e.cluster", "build"), 40),
         Stage("cert-manager", "cert-manager's controllers, built once", _ensure("ensure_cert_manager"), 40),
         Stage("monitoring", "the Prometheus operator, built once", _ensure("ensure_monitoring"), 40),
+        Stage("traefik", "Traefik, built once", _ensure("ensure_traefik"), 40),
         Stage("csi", "sidecars of CSI drivers, built once", _ensure("ensure_csi_sidecars"), 40),
         Stage(
             "prometheus",
@@ -230,6 +231,7 @@ RUNS: dict[str, tuple[str | Beside, ...]] = {
         "build",
         "cert-manager",
         "monitoring",
+        "traefik",
         "csi",
         "prometheus",
         "kube-slow",

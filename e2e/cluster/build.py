@@ -143,6 +143,30 @@ def ensure_gateway_api() -> Path:
     return artefact("gateway-api", "1", _digest(source), make) / "crds"
 
 
+def ensure_traefik() -> Path:
+    """The program Traefik, without lego's DNS providers, of whose libraries some cannot be had as Go modules; only certificates by ACME need them."""
+    source, lego = PACKAGE / "go-traefik", "github.com/go-acme/lego/v5"
+
+    def make(folder: Path) -> None:
+        made = folder / "source"
+        shutil.copytree(source, made)
+        _writable_copy(_go_module(lego, source), made / "lego")
+        shutil.copy(source / "dns" / "providers.go", made / "lego/providers/dns/zz_gen_dns_providers.go")
+        with (made / "go.mod").open("a") as pinned:
+            pinned.write(f"\nreplace {lego} => ./lego\n")
+        _go_build("Traefik", "github.com/traefik/traefik/v3/cmd/traefik", folder / "traefik", source=made)
+        shutil.rmtree(made)
+
+    return artefact("traefik", "1", _digest(source), make) / "traefik"
+
+
+def _writable_copy(module: Path, target: Path) -> None:
+    """A copy of a Go module, whose files are read-only in Go's cache."""
+    shutil.copytree(module, target, copy_function=shutil.copyfile)
+    for folder in (target, *(path for path in target.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
+
+
 def ensure_monitoring() -> Path:
     """Folder with ``prometheus-operator``, its ``prometheus-config-reloader``, ``kube-state-metrics``, and the operator's CRDs in ``crds``."""
     source = PACKAGE / "go-monitoring"
