@@ -31,6 +31,28 @@ class Topic:
 
 
 @dataclass(frozen=True)
+class Outside:
+    """How a client outside Kubernetes finds Kafka: in the network of its node, without the cluster's DNS.
+
+    Attributes:
+        bootstrap: host and port.
+        address: to which all hosts resolve.
+        hosts: the host names.
+    """
+
+    bootstrap: str
+    address: str
+    hosts: tuple[str, ...]
+
+    def move(self, pod: dict[str, Any]) -> None:
+        """Change a pod into such a client."""
+        pod["spec"] |= {
+            "hostNetwork": True,
+            "hostAliases": [{"ip": self.address, "hostnames": list(self.hosts)}],
+        }
+
+
+@dataclass(frozen=True)
 class Replica:
     """The location of one replica, as its broker reports it."""
 
@@ -214,6 +236,7 @@ def load(
     keep: bool = False,
     away_from: Sequence[str] = (),
     there: bool = False,
+    outside: Outside | None = None,
 ) -> Iterator[Load]:
     """Create topics and write to them continuously.
 
@@ -226,6 +249,7 @@ def load(
         fill: MiB that are written to each topic first.
         keep: whether the topics are kept after everything is read back.
         away_from: nodes that will lose power.
+        outside: how it finds Kafka, if not through the bootstrap address inside Kubernetes.
     """
     for topic in () if there else topics:
         make_topic(lab, topic)
@@ -236,8 +260,11 @@ def load(
         "SIZE": str(size),
         "FILL": str(fill),
         "KEEP": "yes" if keep else "",
+        **({"BOOTSTRAP": outside.bootstrap} if outside else {}),
     }
     pod = client_pod(lab, name, image, _PROGRAM, settings, "produce")
+    if outside:
+        outside.move(pod)
     if away_from:
         other = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": list(away_from)}
         terms = {"nodeSelectorTerms": [{"matchExpressions": [other]}]}
