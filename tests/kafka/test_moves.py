@@ -50,12 +50,18 @@ class Operator:
         pems = [(self.cluster.operator / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")]
         return KafkaClient("test/demo", hosts, names.PORT_REPLICATION, Access(hosts, *pems).context(), 20)
 
-    def step(self, *wanted: Move, limits: Limits = FAST, dies_after: int | None = None) -> StepResult:
+    def step(
+        self,
+        *wanted: Move,
+        limits: Limits = FAST,
+        dies_after: int | None = None,
+        leads: Mapping[tuple[str, int], int] | None = None,
+    ) -> StepResult:
         """One step; the operator dies after so many of its orders. Moves within a broker are carried out like an agent would."""
         link = self.link()
         try:
             view = link.look(ask_rights=False, replaced=self.journal.replaced)[0]
-            outcome = execute(view, self.journal, wanted, limits)
+            outcome = execute(view, self.journal, wanted, limits, leads=leads or {})
             self.record = render(outcome.journal)
             for intent in outcome.actions[:dies_after]:
                 tell(link, intent)
@@ -270,10 +276,14 @@ def test_a_cluster_that_is_deleted_takes_its_orders_back(cluster: Cluster, opera
     cluster.make_topic("deleted", [[0, 1]])
     size = fill(cluster, "deleted", 4)
     chosen, _ = crowd(cluster, 3, "deleted")
+    cluster.make_topic("led", [[0, 1]])
     operator.step(
-        Move("deleted", 0, 0, None, 3, chosen, size, "test"), limits=Limits(bytes_per_second=MB // 50)
+        Move("deleted", 0, 0, None, 3, chosen, size, "test"),
+        limits=Limits(bytes_per_second=MB // 50),
+        leads={("led", 0): 1},
     )
     assert partition(cluster, "deleted").adding == (3,)
+    wait_for("another leader", partial(leads, cluster, "led", 1), 20, 0.3)
     for _ in range(20):
         link = operator.link()
         outcome = cleanup(link.look(ask_rights=False)[0], operator.journal)
@@ -284,6 +294,8 @@ def test_a_cluster_that_is_deleted_takes_its_orders_back(cluster: Cluster, opera
         if not operator.journal:
             break
     assert partition(cluster, "deleted").replicas == (0, 1)
+    assert partition(cluster, "led").replicas == (0, 1)
+    wait_for("the previous leader", partial(leads, cluster, "led", 0), 20, 0.3)
 
 
 def test_moves_between_dirs_are_told_done_when_they_are(cluster: Cluster, operator: Operator) -> None:
