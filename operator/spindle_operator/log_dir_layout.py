@@ -6,6 +6,7 @@ sizes. Where they are is found once (`find_layout`), and used for as long as all
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -37,7 +38,7 @@ class _Dir:
     like: LogDir
     keys: tuple[Key, ...]
     future_keys: tuple[Key, ...]
-    order: NDArray[np.int64]
+    order: NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,14 @@ class Layout:
         version: of the response.
         fixed: the response with zeros instead of sizes and lags.
         sizes: first byte of each size: for each dir those of its partitions, then the volume's total and usable bytes.
-        changing: each byte of a size or a lag.
+        lags: first byte of each lag.
         dirs: the log dirs.
     """
 
     version: int
     fixed: NDArray[np.uint8]
-    sizes: NDArray[np.int64]
-    changing: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+    lags: NDArray[np.int32]
     dirs: tuple[_Dir, ...]
 
     def read(self, answer: RawAnswer) -> tuple[LogDir, ...] | None:
@@ -63,9 +64,7 @@ class Layout:
         body = np.frombuffer(answer.body, np.uint8)
         if answer.version != self.version or len(body) != len(self.fixed):
             return None
-        masked = body.copy()
-        masked[self.changing] = 0
-        if not np.array_equal(masked, self.fixed):
+        if not np.array_equal(_without(body, self.sizes, self.lags), self.fixed):
             return None
         sizes = body[self.sizes[:, None] + np.arange(_LONG)].view(">i8")[:, 0].astype(np.int64)
         return tuple(self._read(sizes))
@@ -113,13 +112,11 @@ def find_layout(answer: RawAnswer, dirs: tuple[LogDir, ...]) -> Layout | None:
         return None
     if len(partitions) != len(dirs):
         return None
-    at = np.array(sizes, np.int64)
-    changing = (np.array(sizes + lags, np.int64)[:, None] + np.arange(_LONG)).ravel()
-    fixed = np.frombuffer(answer.body, np.uint8).copy()
-    if len(changing) and int(changing.max()) >= len(fixed):
+    if max(chain(sizes, lags), default=0) + _LONG > len(answer.body):
         return None
-    fixed[changing] = 0
-    layout = Layout(answer.version, fixed, at, changing, tuple(map(_dir, dirs, partitions)))
+    at, lag_at = np.array(sizes, np.int32), np.array(lags, np.int32)
+    fixed = _without(np.frombuffer(answer.body, np.uint8), at, lag_at)
+    layout = Layout(answer.version, fixed, at, lag_at, tuple(map(_dir, dirs, partitions)))
     # The library's decoder is the judge: a layout that reads anything else is not used.
     return layout if layout.read(answer) == dirs else None
 
@@ -127,12 +124,22 @@ def find_layout(answer: RawAnswer, dirs: tuple[LogDir, ...]) -> Layout | None:
 def _dir(like: LogDir, partitions: list[tuple[Key, bool]]) -> _Dir:
     current = [number for number, (_, future) in enumerate(partitions) if not future]
     futures = [number for number, (_, future) in enumerate(partitions) if future]
+    # The keys that the dir has already: with a million replicas, a second copy of them is a hundred megabytes.
+    held = {key: key for key in chain(like.replicas, like.futures)}
     return _Dir(
         LogDir(like.path, like.error, cordoned=like.cordoned),
-        tuple(partitions[number][0] for number in current),
-        tuple(partitions[number][0] for number in futures),
-        np.array(current + futures, np.int64),
+        tuple(held.get(key, key) for key in (partitions[number][0] for number in current)),
+        tuple(held.get(key, key) for key in (partitions[number][0] for number in futures)),
+        np.array(current + futures, np.int32),
     )
+
+
+def _without(body: NDArray[np.uint8], sizes: NDArray[np.int32], lags: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """A response with zeros in place of sizes and lags, which begin at these bytes."""
+    fixed = body.copy()
+    for byte in range(_LONG):
+        fixed[sizes + byte] = fixed[lags + byte] = 0
+    return fixed
 
 
 def _walk(answer: RawAnswer) -> tuple[list[int], list[int], list[list[tuple[Key, bool]]]]:

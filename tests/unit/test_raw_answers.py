@@ -80,12 +80,20 @@ def test_any_other_byte_ends_a_layout(dirs: list[Any], data: Any) -> None:
     answer = raw(dirs)
     layout = find_layout(answer, read_log_dirs(answer.decode()))
     assert layout is not None
-    at = data.draw(
-        st.integers(0, len(answer.body) - 1).filter(lambda i: i not in set(layout.changing.tolist()))
-    )
+    changing = {start + byte for start in (*layout.sizes, *layout.lags) for byte in range(8)}
+    at = data.draw(st.integers(0, len(answer.body) - 1).filter(lambda i: i not in changing))
     body = bytearray(answer.body)
     body[at] ^= data.draw(st.integers(1, 255))
     assert layout.read(RawAnswer(answer.kind, bytes(body))) is None
+
+
+@given(DIRS)
+def test_a_layout_holds_no_second_copy_of_the_keys(dirs: list[Any]) -> None:
+    answer = raw(dirs)
+    read, layout = read_with_layout(answer, None)
+    assert layout is not None
+    held = {id(key) for each in read for key in (*each.replicas, *each.futures)}
+    assert {id(key) for each in layout.dirs for key in (*each.keys, *each.future_keys)} <= held
 
 
 def test_a_layout_that_reads_something_else_than_the_library_is_not_used() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from sys import intern
 from typing import Any
 
 from spindle.model.view import LogDir, Partition
@@ -13,12 +14,13 @@ def read_partition(
     """One partition of a DescribeTopicPartitions response. An ELR of null is unknown, an empty one is empty."""
     adding, removing = moving.get((topic, partition.partition_index), ((), ()))
     elr = partition.eligible_leader_replicas
+    replicas, isr = tuple(partition.replica_nodes), tuple(partition.isr_nodes)
     return Partition(
         topic=topic,
         index=partition.partition_index,
         leader=partition.leader_id if partition.leader_id >= 0 else None,
-        replicas=tuple(partition.replica_nodes),
-        isr=tuple(partition.isr_nodes),
+        replicas=replicas,
+        isr=replicas if isr == replicas else isr,  # held once
         elr=None if elr is None else tuple(elr),
         adding=adding,
         removing=removing,
@@ -39,9 +41,10 @@ def read_log_dir(result: Any) -> LogDir:
     replicas: dict[tuple[str, int], int] = {}
     futures: dict[tuple[str, int], int] = {}
     for topic in result.topics:
+        name = intern(topic.name)  # as it is named by every broker that has a replica
         for partition in topic.partitions:
             kind = futures if partition.is_future_key else replicas
-            kind[topic.name, partition.partition_index] = max(0, partition.partition_size)
+            kind[name, partition.partition_index] = max(0, partition.partition_size)
     total, usable = _size(result.total_bytes), _size(result.usable_bytes)
     return LogDir(
         path=result.log_dir,
