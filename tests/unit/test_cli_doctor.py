@@ -153,6 +153,16 @@ def test_what_is_wrong_is_found_with_its_way_out(
     assert all(each.way_out for each in found)
 
 
+@pytest.mark.parametrize(
+    ("chart", "package"),
+    [("1.2.3-rc.1", "1.2.3rc1"), ("1.2.3-alpha.2", "1.2.3a2"), ("1.2.3-beta.10", "1.2.3b10")],
+)
+def test_a_chart_and_a_package_of_one_prerelease_have_the_same_version(chart: str, package: str) -> None:
+    facts = replace(GOOD, operators=[operator(version=chart)], program=package)
+    assert all(each.level is Level.OK for each in findings(facts))
+    assert only(replace(facts, program="1.2.3"), "Operator").level is Level.WARNING
+
+
 def test_too_few_nodes_are_counted_as_brokers_can_be_scheduled() -> None:
     there = [node("node1"), node("node2", "b"), node("node3", "c", unschedulable=True)]
     few = replace(GOOD, nodes=there, classes=[storage_class(provisioner="csi.example")])

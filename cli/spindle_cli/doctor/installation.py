@@ -14,6 +14,8 @@ from spindle_cli.doctor.facts import Facts, Finding, Level
 OLDEST_KUBERNETES: Final = (1, 30)  # kubeVersion of the chart
 _RENEWED_EVERY: Final = 40.0  # seconds after which a kubelet has certainly renewed its lease
 _VERSION: Final = "app.kubernetes.io/version"
+_PRERELEASE: Final = re.compile(r"-?(rc|alpha|beta)\.?(?=\d)")
+_SHORT: Final = {"alpha": "a", "beta": "b"}
 _INSTALL: Final = "helm upgrade --install spindle charts/spindle --namespace spindle --create-namespace"
 
 
@@ -117,7 +119,7 @@ def _operator(deployment: Mapping[str, Any], program: str) -> Iterator[Finding]:
             f"operator {name} is not ready",
             f"See why: kubectl -n {namespace} describe pods -l app.kubernetes.io/component=operator",
         )
-    elif version not in (None, program):
+    elif version is not None and _plain(version) != _plain(program):
         yield Finding(
             "Operator",
             Level.WARNING,
@@ -126,6 +128,11 @@ def _operator(deployment: Mapping[str, Any], program: str) -> Iterator[Finding]:
         )
     else:
         yield Finding("Operator", Level.OK, f"operator {name} is ready")
+
+
+def _plain(version: str) -> str:
+    """A version as Python packages have it (PEP 440): 1.2.3rc1 for the chart's 1.2.3-rc.1."""
+    return _PRERELEASE.sub(lambda found: _SHORT.get(found[1], found[1]), version)
 
 
 def manages(deployment: Mapping[str, Any], namespace: str) -> bool:
