@@ -48,15 +48,13 @@ def disks(brokers: Any) -> dict[str, list[str]]:
     return {b["metadata"]["name"]: [d["name"] for d in b["spec"]["disks"]] for b in brokers}
 
 
-def assert_none_goes(
-    snap: ClusterSnapshot, made: ReconcilePlan, untouched: frozenset[str] = frozenset()
-) -> None:
+def assert_none_goes(snap: ClusterSnapshot, made: ReconcilePlan) -> None:
     before = disks(snap.brokers)
     after = disks(
         a.object for a in made.actions if isinstance(a, Apply) and a.object["kind"] == "KafkaBroker"
     )
     for name, now in after.items():
-        assert set(before[name]) - set(now) <= untouched
+        assert not set(before[name]) - set(now)
     assert not [a for a in made.actions if isinstance(a, Delete | Evict)]
 
 
@@ -70,19 +68,23 @@ def test_a_partial_list_of_volumes_takes_no_disk_away(data: st.DataObject) -> No
 
 
 @given(data=st.data())
-def test_only_a_disk_that_has_nothing_yet_is_forgotten(data: st.DataObject) -> None:
+def test_a_disk_whose_volume_is_on_record_is_not_forgotten(data: st.DataObject) -> None:
     snap = _coming()
+    assert [d for b in snap.brokers for d in b["spec"]["disks"] if d.get("pv") and not d.get("pvUid")]
+    there = data.draw(st.lists(st.sampled_from(snap.volumes), unique_by=lambda v: v["metadata"]["name"]))
+    assert_none_goes(snap, plan(replace(snap, volumes=tuple(there)), _NOW))
+
+
+@given(data=st.data())
+def test_a_new_broker_stays_on_its_node(data: st.DataObject) -> None:
+    snap = _fresh()
     there = data.draw(st.lists(st.sampled_from(snap.volumes), unique_by=lambda v: v["metadata"]["name"]))
     made = plan(replace(snap, volumes=tuple(there)), _NOW)
-    claimed = {claim["metadata"]["name"] for claim in snap.claims}
-    nothing = frozenset(
-        d["name"]
-        for b in snap.brokers
-        for d in b["spec"]["disks"]
-        if d["claim"] not in claimed and d.get("added")
-    )
-    assert nothing
-    assert_none_goes(snap, made, nothing)
+    assert_none_goes(snap, made)
+    nodes = {b["metadata"]["name"]: b["spec"]["node"] for b in snap.brokers}
+    for action in made.actions:
+        if isinstance(action, Apply) and action.object["kind"] == "KafkaBroker":
+            assert action.object["spec"]["node"] == nodes[action.object["metadata"]["name"]]
 
 
 @given(data=st.data())

@@ -563,6 +563,34 @@ class Person:
         self.say("adds a disk to each node", wait)
         self.world.more_slots(1)
 
+    def other_volume(self, wait: Wait) -> None:
+        """Delete the claim whose volume is not of the node, if the entry names one; else add volumes."""
+        if f"kubectl delete pvc {(name := self._claim_of_disk(wait))}" not in wait.unblocked_by:
+            self.add_volumes(wait)
+        elif (claim := self.world.api.get("PersistentVolumeClaim", name)) is not None:
+            self.say(f"deletes claim {name}", wait)
+            self.world.deleted_by_people.add(name)
+            self.world.api.remove(claim)
+
+    def _claim_of_disk(self, wait: Wait) -> str:
+        broker = self.world.api.get(wait.parts[0], wait.parts[1])
+        disks = broker["spec"]["disks"] if broker is not None else []
+        return next((str(disk["claim"]) for disk in disks if disk["name"] == wait.parts[-1]), "")
+
+    def volume_off_record(self, wait: Wait) -> None:
+        """`kubectl patch`, as the entry says, for a volume that is gone for good."""
+        found = re.search(r"kubectl patch kafkabroker (\S+) --type=json -p '(.*?)'", wait.unblocked_by)
+        broker = self.world.api.get("KafkaBroker", found[1]) if found else None
+        if found is None or broker is None:
+            return
+        test = json.loads(found[2])[0]
+        index = int(test["path"].split("/")[3])
+        disks = [dict(disk) for disk in broker["spec"]["disks"]]
+        if disks[index : index + 1] and disks[index].get("pv") == test["value"]:
+            self.say(f"removes volume {test['value']} from the record of {found[1]}", wait)
+            del disks[index]["pv"]
+            self.world.api.put({**broker, "spec": {**broker["spec"], "disks": disks}}, manager="person")
+
     def _edit(self, wait: Wait, what: str, change: Callable[[Json], None]) -> None:
         live = self.world.cluster()
         if live is None:
@@ -873,7 +901,9 @@ WAYS: dict[str, Callable[[Person, Wait], None]] = {
         (_P.add_nodes, "InsufficientNodes"),
         (_P.node_for_pod, "Unschedulable"),
         (_P.share_node, "NodeInUse"),
-        (_P.add_volumes, "InsufficientVolumes InsufficientVolumesOnNode VolumeNotOnNode"),
+        (_P.add_volumes, "InsufficientVolumes InsufficientVolumesOnNode"),
+        (_P.other_volume, "VolumeNotOnNode"),
+        (_P.volume_off_record, "VolumeUnavailable"),
         (_P.keep_more, "InsufficientBrokers ConfigNeedsMoreBrokers InsufficientRacks ExpansionNotSupported"),
         (_P.pool_back, "PoolNotFound UnknownPoolClaims"),
         (_P.accept_again, "AcceptanceOutdated"),

@@ -1,5 +1,7 @@
 """``disks.all``: every volume of a class on a broker's node is one of its disks; more as they appear, fewer only by a removal."""
 
+import json
+import re
 from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
@@ -321,6 +323,221 @@ class TestFewer:
         world.swap(broker, "disk1")
         well(world)
         assert names_of(world, broker) == before
+
+
+class TestUnlisted:
+    """A list of volumes lacks one between the moment when it is recorded for a disk and the one when its claim is bound."""
+
+    @pytest.mark.parametrize("passes", [1, 3])
+    @pytest.mark.parametrize("first", range(1, 8))
+    def test_the_volume_of_a_new_broker(self, first: int, passes: int) -> None:
+        world = world_of(2, 1, 2, 3, brokers=3)
+        steps(world, first)
+        hidden(world, "node2-disk0", passes)
+        well(world)
+        found = {b["spec"]["node"]: volumes_of(world, b["spec"]["id"]) for b in world.all("KafkaBroker")}
+        # Before its broker is placed, a node without a listed volume gets none.
+        assert found.keys() == ({"node1", "node2", "node3"} if first > 1 else found.keys())
+        assert_each_has_its_own(world)
+
+    @pytest.mark.parametrize("passes", [1, 3])
+    @pytest.mark.parametrize("first", range(1, 6))
+    def test_the_volume_of_an_added_disk(self, first: int, passes: int) -> None:
+        world = settled(2, 2, 2)
+        node = int(world.get("KafkaBroker", "demo-broker-1")["spec"]["node"][-1])
+        name = add_volume(world, node, 3)
+        steps(world, first)
+        hidden(world, name, passes)
+        assert names_of(world, 1) == ["disk0", "disk1", "disk2"]
+        well(world)
+        assert name in volumes_of(world, 1)
+        assert_each_has_its_own(world)
+
+    def test_it_is_on_record_before_it_is_reserved(self) -> None:
+        world = world_of(2, 1, 2)
+        for index in range(20):
+            if index == 12:
+                add_volume(world, 1, 3)
+            recorded = {
+                (d["claim"], d.get("pv"))
+                for b in world.all("KafkaBroker")
+                for d in disks_of(world, b["spec"]["id"])
+            }
+            world.reconcile()
+            for volume in world.all("PersistentVolume"):
+                ref = volume["spec"].get("claimRef") or {"uid": "another's"}
+                assert ref.get("uid") or (ref["name"], volume["metadata"]["name"]) in recorded
+            world.breathe()
+
+    def test_that_of_a_new_broker_was_deleted(self) -> None:
+        world = world_of(2, 1, 2, 3, brokers=3)
+        until(world, lambda: bool(world.get("PersistentVolume", "node2-disk0")["spec"].get("claimRef")))
+        del world.objects["PersistentVolume", "node2-disk0"]
+        steps(world, 5)
+        assert world.get("KafkaBroker", "demo-broker-1")["spec"]["node"] == "node2"
+        remove_from_record(world, "node2-disk0")
+        well(world)
+        assert {b["spec"]["node"] for b in world.all("KafkaBroker")} == {"node1", "node3", "node4"}
+
+    def test_that_of_an_added_disk_was_deleted(self) -> None:
+        world = settled(2, 2, 2)
+        name = add_volume(world, int(world.get("KafkaBroker", "demo-broker-1")["spec"]["node"][-1]), 3)
+        until(world, lambda: bool(world.get("PersistentVolume", name)["spec"].get("claimRef")))
+        del world.objects["PersistentVolume", name]
+        steps(world, 5)
+        remove_from_record(world, name)
+        well(world)
+        assert names_of(world, 1) == ["disk0", "disk1"]
+
+    def test_one_with_the_same_name_takes_its_place(self) -> None:
+        world = settled(2, 2, 2)
+        node = int(world.get("KafkaBroker", "demo-broker-1")["spec"]["node"][-1])
+        name = add_volume(world, node, 3)
+        until(world, lambda: bool(world.get("PersistentVolume", name)["spec"].get("claimRef")))
+        del world.objects["PersistentVolume", name]
+        steps(world, 3)
+        add_volume(world, node, 3)
+        well(world)
+        assert name in volumes_of(world, 1)
+
+    def test_a_limit_that_is_lowered_meanwhile_leaves_no_volume_reserved(self) -> None:
+        world = settled(2, 2, 2)
+        node = int(world.get("KafkaBroker", "demo-broker-0")["spec"]["node"][-1])
+        name = add_volume(world, node, 7)
+        until(world, lambda: bool(world.get("PersistentVolume", name)["spec"].get("claimRef")))
+        world.cluster["spec"]["brokerPools"][0]["disks"]["maxCount"] = 2
+        hidden(world, name, 3)
+        assert "VolumeUnavailable" in reasons(world)
+        well(world)
+        assert names_of(world, 0) == ["disk0", "disk1"]
+        assert not world.get("PersistentVolume", name)["spec"].get("claimRef")
+
+    def test_the_class_of_a_volume_is_changed_before_it_is_bound(self) -> None:
+        world = settled(2, 2, 2)
+        name = add_volume(world, int(world.get("KafkaBroker", "demo-broker-1")["spec"]["node"][-1]), 3)
+        until(world, lambda: bool(world.get("PersistentVolume", name)["spec"].get("claimRef")))
+        world.get("PersistentVolume", name)["spec"]["storageClassName"] = "theirs"
+        well(world)
+        assert names_of(world, 1) == ["disk0", "disk1"]
+        assert not world.get("PersistentVolume", name)["spec"].get("claimRef")
+
+    @pytest.mark.parametrize("edited", ["node9-disk0", "node1-disk0", "node2-disk9", None])
+    def test_a_record_that_was_edited(self, edited: str | None) -> None:
+        world = world_of(2, 2, 2)
+        until(world, lambda: len(world.all("KafkaBroker")) == 3)
+        broker = next(b for b in world.all("KafkaBroker") if b["spec"]["node"] == "node2")
+        broker["spec"]["disks"][1]["pv"] = edited or broker["spec"]["disks"][0]["pv"]
+        world.put(broker)
+        steps(world, 6)
+        if "VolumeUnavailable" in reasons(world):
+            remove_from_record(world, str(edited))
+        well(world)
+        assert_each_has_its_own(world)
+        assert {len(b["spec"]["disks"]) for b in world.all("KafkaBroker")} == {2}
+
+    def test_a_volume_that_is_reserved_on_another_node_is_released(self) -> None:
+        world = settled(2, 2, 2)
+        mine, other = (int(world.get("KafkaBroker", f"demo-broker-{i}")["spec"]["node"][-1]) for i in (1, 2))
+        world.cluster["spec"]["brokerPools"][0]["disks"]["maxCount"] = 2
+        world.settle(20)
+        far = add_volume(world, other, 3)
+        world.get("PersistentVolume", far)["spec"]["claimRef"] = {
+            "namespace": "kafka",
+            "name": "data-disk2-demo-1",
+        }
+        near = add_volume(world, mine, 3)
+        del world.cluster["spec"]["brokerPools"][0]["disks"]["maxCount"]
+        well(world)
+        assert near in volumes_of(world, 1)
+        assert far in volumes_of(world, 2)
+
+
+class TestElsewhere:
+    """The volume of a disk that is being added cannot be mounted on its node: what the wait says, is tried."""
+
+    def unmountable(self) -> tuple[Checked, str]:
+        world = settled(2, 2, 2)
+        name = add_volume(world, int(world.get("KafkaBroker", "demo-broker-1")["spec"]["node"][-1]), 3)
+        until(world, lambda: world.get("PersistentVolume", name)["status"]["phase"] == "Bound")
+        return world, name
+
+    def waits(self, world: Checked) -> str:
+        until(world, lambda: "VolumeNotOnNode" in reasons(world), 20)
+        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "VolumeNotOnNode")
+        assert "disks.count" not in wait["unblockedBy"]
+        return str(wait["unblockedBy"])
+
+    @pytest.mark.parametrize("lost", [False, True])
+    @pytest.mark.parametrize("recorded", [False, True])
+    def test_it_was_deleted(self, *, recorded: bool, lost: bool) -> None:
+        world, name = self.unmountable()
+        if recorded:  # with its UID
+            world.reconcile()
+        del world.objects["PersistentVolume", name]
+        if lost:  # as Kubernetes reports it then
+            world.get("PersistentVolumeClaim", "data-disk2-demo-1")["status"]["phase"] = "Lost"
+        assert "kubectl delete pvc data-disk2-demo-1" in self.waits(world)
+        world.get("PersistentVolumeClaim", "data-disk2-demo-1")["metadata"]["deletionTimestamp"] = "x"
+        if not recorded:
+            steps(world, 5)
+            remove_from_record(world, name)
+        well(world)
+        assert names_of(world, 1) == ["disk0", "disk1"]
+
+    @pytest.mark.parametrize("another", [False, True])
+    def test_it_is_of_another_node(self, *, another: bool) -> None:
+        world, name = self.unmountable()
+        volume = world.get("PersistentVolume", name)
+        volume["spec"]["nodeAffinity"] = new_volume("x", "node9", "local-disks", "/mnt/x")["spec"][
+            "nodeAffinity"
+        ]
+        assert "persistentVolumeReclaimPolicy" in self.waits(world)
+        node = int(world.get("KafkaBroker", "demo-broker-1")["spec"]["node"][-1])
+        free = add_volume(world, node, 5) if another else None
+        volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+        world.get("PersistentVolumeClaim", "data-disk2-demo-1")["metadata"]["deletionTimestamp"] = "x"
+        well(world)
+        assert len(names_of(world, 1)) == (3 if another else 2)
+        assert name not in volumes_of(world, 1)
+        assert free is None or free in volumes_of(world, 1)
+
+
+def steps(world: Checked, number: int) -> None:
+    for _ in range(number):
+        world.reconcile()
+        world.breathe()
+
+
+def hidden(world: Checked, name: str, passes: int) -> None:
+    """Passes whose list of volumes lacks one."""
+    for _ in range(passes):
+        kept = world.objects.pop(("PersistentVolume", name))
+        world.reconcile()
+        world.put(kept)
+        world.breathe()
+
+
+def remove_from_record(world: Checked, volume: str) -> None:
+    """What the wait for a volume that is gone for good says."""
+    wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "VolumeUnavailable")
+    told = re.search(r"kubectl patch kafkabroker (\S+) --type=json -p '(.*?)'", wait["unblockedBy"])
+    assert told is not None
+    broker = world.get("KafkaBroker", told[1])
+    test, remove = json.loads(told[2])
+    index = int(test["path"].split("/")[3])
+    assert test["path"] == remove["path"] == f"/spec/disks/{index}/pv"
+    assert broker["spec"]["disks"][index].pop("pv") == test["value"] == volume
+    world.put(broker)
+
+
+def assert_each_has_its_own(world: Checked) -> None:
+    """Each broker has volumes of its node, each volume is one disk, and none is reserved for nothing."""
+    for broker in world.all("KafkaBroker"):
+        mine = volumes_of(world, broker["spec"]["id"])
+        assert len(mine) == len(broker["spec"]["disks"])
+        assert {volume.split("-")[0] for volume in mine} == {broker["spec"]["node"]}
+    for volume in world.all("PersistentVolume"):
+        assert (volume["spec"].get("claimRef") or {"uid": ""}).get("uid") is not None
 
 
 class TestOtherWay:

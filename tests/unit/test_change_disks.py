@@ -158,6 +158,20 @@ class TestMore:
         world.put(kept)
         well(world, 3)
 
+    def test_a_claim_that_is_lost_is_deleted(self) -> None:
+        world = cluster(partitions=0)
+        want(world, 3)
+        until(world, lambda: ("PersistentVolumeClaim", "data-disk2-demo-0") in world.objects)
+        kept = world.objects.pop(("PersistentVolume", world.volume_of(0, "disk2")))
+        world.get("PersistentVolumeClaim", "data-disk2-demo-0")["status"]["phase"] = "Lost"
+        until(world, lambda: "VolumeNotOnNode" in reasons(world), 5)
+        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "VolumeNotOnNode")
+        assert "kubectl delete pvc data-disk2-demo-0" in wait["unblockedBy"]
+        world.get("PersistentVolumeClaim", "data-disk2-demo-0")["metadata"]["deletionTimestamp"] = "x"
+        del kept["spec"]["claimRef"]
+        world.put(kept | {"status": {"phase": "Available"}})  # created again
+        well(world, 3)
+
     def test_partitions_of_one_replica_do_not_hold_its_format_up(self) -> None:
         world = cluster()
         world.kafkas.create("lonely", 0, (0,), partial(_on, path_of("disk0")))

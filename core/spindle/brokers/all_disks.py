@@ -5,7 +5,7 @@ absent", `docs/safety.md`, rule 8). A disk leaves only by the removals of `spind
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -58,10 +58,12 @@ class NodeVolumes:
     Attributes:
         state: of the pass.
         reserve: one disk of each controller that has none yet: on each node the smallest volume that it could bind is left free.
+        given: names of the volumes that this pass has recorded or reserved for a disk.
     """
 
     state: ClusterState
     reserve: tuple[DiskWant, ...] = ()
+    given: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, state: ClusterState) -> "NodeVolumes":
@@ -69,7 +71,7 @@ class NodeVolumes:
         return cls(state, tuple(reserved_for_controllers(state)))
 
     def on(self, node: str, storage_class: str | None) -> list[SnapshotObject]:
-        """The free volumes of a class on a node: the largest first, equal ones by name."""
+        """The free volumes of a class on a node that no disk has on record: the largest first, equal ones by name."""
         found = list(self._by_node.get((node, storage_class or ""), ()))
         for want in self.reserve:
             if want.storage_class == storage_class:
@@ -85,6 +87,8 @@ class NodeVolumes:
             node = state.node_by_host.get(objects.pinned_to(volume) or "")
             if node is None or not is_free(volume) or size_of(volume) < _LEAST:
                 continue
+            if objects.name(volume) in self._recorded:
+                continue
             if reachable(volume, state.nodes[node]):
                 key = node, str(section(volume, "spec").get("storageClassName") or "")
                 found.setdefault(key, []).append(volume)
@@ -92,6 +96,15 @@ class NodeVolumes:
             key: sorted(volumes, key=lambda v: (-size_of(v), objects.name(v)))
             for key, volumes in found.items()
         }
+
+    @cached_property
+    def _recorded(self) -> frozenset[str]:
+        """Names of the volumes on record for disks that are not bound to them yet."""
+        using = ((b, self.state.pool_of(b)) for b in self.state.brokers.values())
+        disks = (
+            (b, disk) for b, pool in using if pool is not None and pool.disks.all for disk in disks_of(b)
+        )
+        return frozenset(name for broker, disk in disks if (name := chosen(self.state, broker, disk)))
 
     @cached_property
     def of_brokers(self) -> Mapping[int, list[SnapshotObject]]:
@@ -106,15 +119,16 @@ class NodeVolumes:
             if node is None or broker["spec"].get("leaving") or node_is_lost(self.state, broker_id):
                 continue
             free = [v for v in self.on(node, pool.disks.storage_class) if objects.name(v) not in taken]
-            having = sum(has_volume(self.state, disk) for disk in disks_of(broker))
+            having = sum(has_volume(self.state, broker, disk) for disk in disks_of(broker))
             found[broker_id] = free[: max(0, pool.disks.most - having)]
             taken.update(objects.name(volume) for volume in found[broker_id])
         return found
 
     @cached_property
     def taken(self) -> frozenset[str]:
-        """Names of the free volumes that are the next disks of existing brokers."""
-        return frozenset(objects.name(volume) for mine in self.of_brokers.values() for volume in mine)
+        """Names of the volumes that are the next disks of existing brokers."""
+        following = (objects.name(volume) for mine in self.of_brokers.values() for volume in mine)
+        return self._recorded.union(following)
 
     def unclaimed(self, pool: BrokerPool) -> dict[str, list[SnapshotObject]]:
         """Node → the disks that a new broker of a pool would have there; without nodes that have none."""
@@ -142,11 +156,39 @@ def node_of_broker(state: ClusterState, broker_id: int) -> str | None:
     return of_volumes or state.node_of(broker_id) or broker["spec"].get("node") or None
 
 
-def has_volume(state: ClusterState, disk: Mapping[str, Any]) -> bool:
-    """Whether a disk has a claim or a volume, or one is reserved for it; a disk that was in use had one, and has none to wait for."""
+def has_volume(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any]) -> bool:
+    """Whether a disk has a claim or a volume, or one is on record or reserved for it; a disk that was in use had one, and has none to wait for."""
     claim = str(disk["claim"])
     used = disk.get("pvUid") and not _untouched(disk)
-    return bool(used or claim in state.claims or has_held(state, claim))
+    return bool(used or claim in state.claims or chosen(state, broker, disk) or has_held(state, claim))
+
+
+def chosen(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any]) -> str | None:
+    """Name of the volume on record for a disk that is not bound to it yet; None without one, or if it is listed and cannot become this disk any more.
+
+    A volume that is not listed stays the one of this disk: it may be reserved for it.
+    """
+    name = str(disk.get("pv") or "")
+    if not name or disk.get("pvUid"):
+        return None
+    volume = state.volumes.get(name)
+    return name if volume is None or may_become(state, broker, disk, volume) else None
+
+
+def may_become(
+    state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any], volume: SnapshotObject
+) -> bool:
+    """Whether a volume is free or reserved for a disk, and is of its broker's class and on its node."""
+    spec, pool = section(volume, "spec"), state.pool_of(broker)
+    ref = section(spec, "claimRef")
+    if ref and (ref.get("namespace"), ref.get("name")) != (state.namespace, disk["claim"]):
+        return False
+    if section(volume, "status").get("phase") == "Released":
+        return False  # the claim of this disk was bound to it and was deleted
+    if pool is not None and str(spec.get("storageClassName") or "") != (pool.disks.storage_class or ""):
+        return False
+    node = state.nodes.get(node_of_broker(state, int(broker["spec"]["id"])) or "")
+    return node is None or reachable(volume, node)
 
 
 def new_names(state: ClusterState, broker: SnapshotObject, free: int) -> list[str]:
@@ -158,9 +200,14 @@ def new_names(state: ClusterState, broker: SnapshotObject, free: int) -> list[st
         free: number of free volumes that are its next disks; some of its disks may be waiting for them already.
     """
     disks = disks_of(broker)
-    waiting = sum(not has_volume(state, disk) for disk in disks)
+    waiting = waiting_for_volumes(state, broker)
     drained = {disk for disk, request in disk_requests(broker).items() if request.drained}
     return unused_names({disk["name"] for disk in disks} | drained, free - waiting)
+
+
+def waiting_for_volumes(state: ClusterState, broker: SnapshotObject) -> int:
+    """How many of a broker's disks have no volume and none on record."""
+    return sum(not has_volume(state, broker, disk) for disk in disks_of(broker))
 
 
 def unused_names(taken: Collection[str], number: int) -> list[str]:
@@ -175,14 +222,14 @@ def kept_names(pool: BrokerPool, disks: Iterable[Mapping[str, Any]]) -> frozense
 
 
 def without_volume(state: ClusterState, broker: SnapshotObject, free: int) -> frozenset[str]:
-    """Added disks whose volume was bound by something else before Spindle had reserved it. No pod ever had such a disk.
+    """Added disks whose volume is listed and was bound by something else before Spindle had reserved it. No pod ever had such a disk.
 
     Args:
         state: of the pass.
         broker: its record.
         free: number of free volumes that are its next disks.
     """
-    waiting = [disk for disk in disks_of(broker) if _untouched(disk) and not has_volume(state, disk)]
+    waiting = [d for d in disks_of(broker) if _untouched(d) and not has_volume(state, broker, d)]
     return frozenset(str(disk["name"]) for disk in waiting[max(0, free) :])
 
 

@@ -1,6 +1,7 @@
 """The claims: one per disk, created with the identity of the disk: "no second bootstrap" (`docs/safety.md`, rule 13)."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.api import names
@@ -9,16 +10,16 @@ from spindle.brokers.all_disks import NodeVolumes, class_problem, has_volume
 from spindle.brokers.claim_annotations import noted
 from spindle.brokers.records import find_location, new_disk, node_of_volume
 from spindle.brokers.topology import topology_of
+from spindle.brokers.volume_choice import carry_out, choose
 from spindle.brokers.volume_room import DiskWant
 from spindle.brokers.zone_spread import Placed, spread
 from spindle.config.inputs import cluster_inputs
 from spindle.manifests.claim_pods import claim_pod
 from spindle.manifests.claims import ClaimedDisk, ClaimingCluster, claim
 from spindle.model import disk_facts, objects
-from spindle.model.actions import Create, Patch
+from spindle.model.actions import Create
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
-from spindle.model.claim_volumes import kept_volumes, reserve
 from spindle.model.cluster_identity import ConfiguredVoter, NodeIdentity
 from spindle.model.layout import METADATA_DISK
 from spindle.model.lost_brokers import node_is_lost
@@ -32,12 +33,23 @@ _ACTION: Final = "CreateClaim"
 _NEEDED: Final = frozenset({"nodes", "persistentvolumes", "storageclasses"})
 
 
+@dataclass(frozen=True)
+class _Pass:
+    """What the claims of new brokers with all disks of their nodes share in one pass."""
+
+    state: ClusterState
+    builder: PlanBuilder
+    records: BrokerRecords
+    identity: NodeIdentity
+    free: NodeVolumes
+
+
 def reconcile_claims(
     state: ClusterState, builder: PlanBuilder, records: BrokerRecords, identity: NodeIdentity
 ) -> None:
     """Create missing claims and report claims of another disk or cluster."""
     _controllers(state, builder, identity)
-    free = NodeVolumes.of(state)
+    shared = _Pass(state, builder, records, identity, NodeVolumes.of(state))
     for broker in state.brokers.values():
         pool, gone = state.pool_of(broker), node_is_lost(state, int(broker["spec"]["id"]))
         for disk in disks_of(broker):
@@ -52,42 +64,31 @@ def reconcile_claims(
             ):
                 # A disk that was used before gets its claim at once: whether another volume may take its place is decided when the claim has one.
                 if pool.disks.all and not disk.get("pvUid"):
-                    _claim_on_node(state, builder, records, identity, pool, broker, disk, free)
+                    _claim_on_node(shared, pool, broker, disk)
                 else:
                     builder.do(Create(object=claim_of(state, identity, broker, pool, disk)))
 
 
-def _claim_on_node(
-    state: ClusterState,
-    builder: PlanBuilder,
-    records: BrokerRecords,
-    identity: NodeIdentity,
-    pool: BrokerPool,
-    broker: SnapshotObject,
-    disk: Mapping[str, Any],
-    free: NodeVolumes,
-) -> None:
+def _claim_on_node(shared: _Pass, pool: BrokerPool, broker: SnapshotObject, disk: Mapping[str, Any]) -> None:
     """Take the next step towards a claim of a new broker with all disks of its node: a volume there is reserved first, and names the size.
 
     If something else has bound the volume meanwhile, the broker starts without that disk.
     """
+    state, builder, records, free = shared.state, shared.builder, shared.records, shared.free
     if state.snap.unknown & _NEEDED:
         return  # already reported
-    kept = kept_volumes(state, disk["claim"])
-    if kept:
-        builder.do(Create(object=claim_of(state, identity, broker, pool, disk, kept[0])))
+    choice = choose(free, broker, disk)
+    if choice.claim is not None:
+        builder.do(Create(object=claim_of(state, shared.identity, broker, pool, disk, choice.claim)))
+    if carry_out(choice, state, builder, records, broker, disk):
         return
     broker_id = int(broker["spec"]["id"])
-    reserved = {a.name for a in builder.actions if isinstance(a, Patch) and a.kind == "PersistentVolume"}
-    mine = [v for v in free.of_brokers.get(broker_id, ()) if objects.name(v) not in reserved]
-    if mine:
-        builder.do(reserve(state, mine[0], disk["claim"]))
-    elif broker_id not in state.pods and class_problem(state, pool) is None:
-        alone = not free.of_brokers.get(broker_id) and not any(has_volume(state, d) for d in disks_of(broker))
-        if alone:
-            _place_again(state, builder, records, broker_id)
-        else:
+    if broker_id not in state.pods and class_problem(state, pool) is None:
+        having = any(has_volume(state, broker, each) for each in disks_of(broker))
+        if having or free.of_brokers.get(broker_id):
             records.drop_disk(broker_id, disk["name"])
+        else:
+            _place_again(state, builder, records, broker_id)
 
 
 def _place_again(state: ClusterState, builder: PlanBuilder, records: BrokerRecords, broker_id: int) -> None:
@@ -109,6 +110,8 @@ def _place_again(state: ClusterState, builder: PlanBuilder, records: BrokerRecor
         return
     for name in there - location.disks.keys():
         records.drop_disk(broker_id, name)
+    for name in there & location.disks.keys():
+        records.note_disk(broker_id, name, pv=None)
     for name in location.disks:
         if name not in there and not any(new["name"] == name for new in records.fresh.get(broker_id, ())):
             records.add_disk(broker_id, new_disk(state, broker_id, name))

@@ -198,8 +198,11 @@ def _place_new(
     placed = {}
     for broker_id, zone in found.assignments.items():
         node = found.nodes[broker_id] if pool.disks.all else None
-        number = len(volumes[node]) if node is not None else pool.disks.most
-        disks = [new_disk(state, broker_id, names.disk_name(index)) for index in range(number)]
+        chosen = [objects.name(volume) for volume in volumes[node]] if node is not None else None
+        disks = [
+            new_disk(state, broker_id, names.disk_name(index)) | ({"pv": volume} if volume else {})
+            for index, volume in enumerate([""] * pool.disks.most if chosen is None else chosen)
+        ]
         where_text = (f"zone {zone}" if zone else "no zone") + (f" on node {node}" if node else "")
         builder.do(
             Create(

@@ -38,7 +38,14 @@ SECTIONS = (
             Reason(
                 "VolumeNotOnNode",
                 "the volume of a disk that is to be added cannot be mounted on the broker's node",
-                "use a StorageClass with `volumeBindingMode: WaitForFirstConsumer`",
+                "use a StorageClass with `volumeBindingMode: WaitForFirstConsumer`; with `disks.all`, delete the claim that the message names, so that another "
+                "volume of the node takes its place",
+                "ticket",
+            ),
+            Reason(
+                "VolumeUnavailable",
+                "the volume that is recorded for a new disk, with `disks.all`, is not listed or cannot be reserved now",
+                "nothing if it is listed again soon; else create it again with the same name, or remove it from the record as the message says",
                 "ticket",
             ),
             Reason(

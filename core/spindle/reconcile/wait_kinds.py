@@ -98,6 +98,7 @@ REASONS: Final[Mapping[WaitKind, frozenset[str]]] = {
             "UnknownVoter",
             "VersionNotSupported",
             "VolumeNotOnNode",
+            "VolumeUnavailable",
             "VoterLogLost",
         }
     ),

@@ -9,15 +9,18 @@ The claim of an evacuated disk is bound in the same way if it was recreated and 
 WaitForFirstConsumer nothing else would bind it, and the replacement disk would have no volume.
 """
 
+from dataclasses import dataclass
 from enum import Enum
+from itertools import zip_longest
 from typing import Final
 
 from spindle.api import names
 from spindle.api.cluster import BrokerPool
 from spindle.api.enums import DiskState
-from spindle.brokers.all_disks import NodeVolumes, new_names, node_of_broker
+from spindle.brokers.all_disks import NodeVolumes, new_names, node_of_broker, waiting_for_volumes
 from spindle.brokers.claims import claim_of, request_volume
 from spindle.brokers.records import new_disk
+from spindle.brokers.volume_choice import carry_out, choose
 from spindle.brokers.volume_room import DiskWant, class_of, free_volume, is_static, reachable
 from spindle.disks.broker_disks import BrokerDisk, unbound
 from spindle.disks.disk_inventory import DiskInventory
@@ -50,6 +53,21 @@ _AT_ONCE: Final = "Immediate"
 _JOINED: Final = frozenset(DiskState) - {DiskState.PROVISIONING, DiskState.REMOVED}
 
 
+@dataclass(frozen=True)
+class _Adding:
+    """What the steps of all disks share in one pass."""
+
+    inventory: DiskInventory
+    builder: PlanBuilder
+    records: BrokerRecords
+    identity: NodeIdentity
+    free: NodeVolumes
+
+    @property
+    def state(self) -> ClusterState:
+        return self.inventory.state
+
+
 class _VolumeState(Enum):
     """Progress of the volume of a disk that is being added."""
 
@@ -66,6 +84,7 @@ def reconcile_added_disks(
     if state.snap.unknown & _NEEDED:
         return  # already reported
     free = NodeVolumes.of(state)
+    adding = _Adding(inventory, builder, records, identity, free)
     for broker_id, broker in state.brokers.items():
         pool = state.pool_of(broker)
         going = broker_id in inventory.scaling_in or node_is_lost(state, broker_id)
@@ -73,7 +92,7 @@ def reconcile_added_disks(
             continue
         _add(state, builder, records, pool, broker, free)
         mine = [slot for slot in inventory.by_broker.get(broker_id, ()) if slot.key not in inventory.removing]
-        _provision_disks(inventory, builder, records, identity, pool, mine, free)
+        _provision_disks(adding, pool, mine)
         if broker["spec"].get("joining") and mine and all(slot.recorded in _JOINED for slot in mine):
             records.note(broker_id, joining=False)  # not None: the record was created with it
         for slot in mine:
@@ -82,27 +101,20 @@ def reconcile_added_disks(
                 records.note_disk(broker_id, slot.name, added=None)
 
 
-def _provision_disks(
-    inventory: DiskInventory,
-    builder: PlanBuilder,
-    records: BrokerRecords,
-    identity: NodeIdentity,
-    pool: BrokerPool,
-    mine: list[BrokerDisk],
-    free: NodeVolumes,
-) -> None:
+def _provision_disks(adding: _Adding, pool: BrokerPool, mine: list[BrokerDisk]) -> None:
     """Get volumes for the disks of a broker that have none; new disks are put into use together, to need one restart."""
     # A re-adopted broker first shows all its replicas on its other disks: until then, its claims may be too old to say which disk was used.
-    readopted = bool(mine) and is_readopted(inventory.state, inventory.state.brokers[mine[0].broker])
+    state = adding.state
+    readopted = bool(mine) and is_readopted(state, state.brokers[mine[0].broker])
     coming = [slot for slot in mine if slot.never_used and not readopted]
-    how = {slot.name: _provision(inventory, builder, identity, pool, slot, free) for slot in coming}
+    how = {slot.name: _provision(adding, pool, slot) for slot in coming}
     if _VolumeState.COMING not in how.values():
         for slot in coming:
             if how[slot.name] is _VolumeState.READY:
-                _put_into_use(inventory.state, records, slot)
+                _put_into_use(state, adding.records, slot)
     for slot in mine:
         if not slot.never_used:
-            _rebind(inventory, builder, identity, pool, slot, free)
+            _rebind(adding, pool, slot)
 
 
 def _add(
@@ -118,8 +130,10 @@ def _add(
         return
     broker_id, having = int(broker["spec"]["id"]), {disk["name"] for disk in disks_of(broker)}
     drained = {disk for disk, request in disk_requests(broker).items() if request.drained}
+    volumes: list[str] = []
     if pool.disks.all:
-        wanted = new_names(state, broker, len(free.of_brokers.get(broker_id, ())))
+        mine = [objects.name(volume) for volume in free.of_brokers.get(broker_id, ())]
+        wanted, volumes = new_names(state, broker, len(mine)), mine[waiting_for_volumes(state, broker) :]
         why = f"pool {pool.name} uses all volumes of class {pool.disks.storage_class} on {node_of_broker(state, broker_id)}."
     else:
         wanted = [name for i in range(pool.disks.most) if (name := names.disk_name(i)) not in having]
@@ -133,8 +147,9 @@ def _add(
             found.append(name)
     # A broker that never had a volume gets this one with its others, on whichever node its pod is scheduled.
     ran = any(disk.get("pvUid") for disk in disks_of(broker))
-    for name in found:
-        entry = new_disk(state, broker_id, name)
+    free.given.update(volumes)
+    for name, volume in zip_longest(found, volumes[: len(found)]):
+        entry = new_disk(state, broker_id, name) | ({"pv": volume} if volume else {})
         records.add_disk(broker_id, entry | {"mode": disk_facts.ABSENT, "added": True} if ran else entry)
     if found:
         builder.events.append(
@@ -176,28 +191,24 @@ def _put_into_use(state: ClusterState, records: BrokerRecords, slot: BrokerDisk)
         )
 
 
-def _provision(
-    inventory: DiskInventory,
-    builder: PlanBuilder,
-    identity: NodeIdentity,
-    pool: BrokerPool,
-    slot: BrokerDisk,
-    free: NodeVolumes,
-) -> _VolumeState:
+def _provision(adding: _Adding, pool: BrokerPool, slot: BrokerDisk) -> _VolumeState:
     """Take the next step towards a volume for one disk."""
-    state = inventory.state
+    state, inventory, builder = adding.state, adding.inventory, adding.builder
     node = _node(state, slot.broker)
     if node is None:
         builder.wait(_no_node(inventory, slot))
         return _VolumeState.STUCK
     there = state.claims.get(slot.disk["claim"])
     if there is None:
-        return _begin(inventory, builder, identity, pool, slot, node, free)
+        return (_begin_chosen if pool.disks.all else _begin)(adding, pool, slot, node)
     if objects.deleting(there):
         builder.wait(_claim_conflict(state.brokers[slot.broker], slot.name, there))
         return _VolumeState.STUCK
+    if objects.lost(there):
+        builder.wait(_not_on_node(inventory, pool, slot, there, node))
+        return _VolumeState.STUCK
     if not objects.bound_volume(there):
-        return _request_volume(inventory, builder, identity, slot, there, node)
+        return _request_volume(inventory, builder, adding.identity, slot, there, node)
     pod = claim_pod_of(state, slot)
     if pod is not None:
         end_claim_pod(builder, pod)
@@ -205,16 +216,9 @@ def _provision(
     return _inspect(inventory, builder, pool, slot, there, node)
 
 
-def _rebind(
-    inventory: DiskInventory,
-    builder: PlanBuilder,
-    identity: NodeIdentity,
-    pool: BrokerPool,
-    slot: BrokerDisk,
-    free: NodeVolumes,
-) -> None:
+def _rebind(adding: _Adding, pool: BrokerPool, slot: BrokerDisk) -> None:
     """Get a volume for the claim of an evacuated disk; its content is then checked like that of any new disk."""
-    state = inventory.state
+    state, inventory, builder = adding.state, adding.inventory, adding.builder
     there, pod = state.claims.get(slot.disk["claim"]), claim_pod_of(state, slot)
     if there is None or not unbound(state, slot):
         if pod is not None:
@@ -228,9 +232,9 @@ def _rebind(
         return
     found = class_of((there.get("spec") or {}).get("storageClassName"), state.snap.storage_classes)
     if is_static(found) and not kept_volumes(state, slot.disk["claim"]):
-        _reserve(inventory, builder, pool, slot, node, free)
+        _reserve(adding, pool, slot, node)
     else:
-        _request_volume(inventory, builder, identity, slot, there, node)
+        _request_volume(inventory, builder, adding.identity, slot, there, node)
 
 
 def _node(state: ClusterState, broker_id: int) -> SnapshotObject | None:
@@ -238,38 +242,35 @@ def _node(state: ClusterState, broker_id: int) -> SnapshotObject | None:
     return state.nodes.get(node_of_broker(state, broker_id) or "")
 
 
-def _begin(
-    inventory: DiskInventory,
-    builder: PlanBuilder,
-    identity: NodeIdentity,
-    pool: BrokerPool,
-    slot: BrokerDisk,
-    node: SnapshotObject,
-    free: NodeVolumes,
-) -> _VolumeState:
+def _begin(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> _VolumeState:
     """Create the claim; with a class that has no provisioner, reserve a volume for it first."""
-    state, disks = inventory.state, pool.disks
+    state, disks = adding.state, pool.disks
     volume: SnapshotObject | None = None
     if is_static(class_of(disks.storage_class, state.snap.storage_classes)):
         kept = kept_volumes(state, slot.disk["claim"])
         if not kept:
-            return _reserve(inventory, builder, pool, slot, node, free)
+            return _reserve(adding, pool, slot, node)
         volume = kept[0]
     broker = state.brokers[slot.broker]
-    builder.do(Create(object=claim_of(state, identity, broker, pool, slot.disk, volume)))
+    adding.builder.do(Create(object=claim_of(state, adding.identity, broker, pool, slot.disk, volume)))
     return _VolumeState.COMING
 
 
-def _reserve(
-    inventory: DiskInventory,
-    builder: PlanBuilder,
-    pool: BrokerPool,
-    slot: BrokerDisk,
-    node: SnapshotObject,
-    free: NodeVolumes,
-) -> _VolumeState:
+def _begin_chosen(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> _VolumeState:
+    """With disks.all: record a volume, reserve it, create the claim."""
+    state, builder, broker = adding.state, adding.builder, adding.state.brokers[slot.broker]
+    choice = choose(adding.free, broker, slot.disk)
+    if choice.claim is not None:
+        builder.do(Create(object=claim_of(state, adding.identity, broker, pool, slot.disk, choice.claim)))
+    if not carry_out(choice, state, builder, adding.records, broker, slot.disk):
+        builder.wait(_no_volume(adding.inventory, pool, slot, node))
+        return _VolumeState.STUCK
+    return _VolumeState.STUCK if choice.later else _VolumeState.COMING
+
+
+def _reserve(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> _VolumeState:
     """Reserve a free volume on the node; the patch fails if another claim has taken the volume in the meantime."""
-    state, disks = inventory.state, pool.disks
+    state, builder, free, disks = adding.state, adding.builder, adding.free, pool.disks
     taken = {a.name for a in builder.actions if isinstance(a, Patch) and a.kind == "PersistentVolume"}
     if disks.all:
         mine = free.of_brokers.get(slot.broker, ())
@@ -279,7 +280,7 @@ def _reserve(
         others = [volume for volume in state.snap.volumes if objects.name(volume) not in taken]
         found = free_volume(node, others, state.snap.storage_classes, want)
     if found is None:
-        builder.wait(_no_volume(inventory, pool, slot, node))
+        builder.wait(_no_volume(adding.inventory, pool, slot, node))
         return _VolumeState.STUCK
     builder.do(reserve(state, found, slot.disk["claim"]))
     return _VolumeState.COMING
@@ -334,7 +335,7 @@ def _inspect(
     state = inventory.state
     volume = state.volume(there)
     if volume is None or not reachable(volume, node):
-        builder.wait(_not_on_node(inventory, slot, there, node))
+        builder.wait(_not_on_node(inventory, pool, slot, there, node))
         return _VolumeState.STUCK
     refused = objects.annotation(there, names.ANN_REFUSED)
     usable = slot.health.well and slot.health.content in (disk_facts.BLANK, disk_facts.OURS)
@@ -413,15 +414,34 @@ def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, nod
 
 
 def _not_on_node(
-    inventory: DiskInventory, slot: BrokerDisk, there: SnapshotObject, node: SnapshotObject
+    inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, there: SnapshotObject, node: SnapshotObject
 ) -> Waiting:
+    bound, listed = section(there, "spec").get("volumeName"), inventory.state.volume(there) is not None
+    if objects.lost(there) or not listed:
+        state = (
+            "is Lost: that volume does not exist, or belongs to another claim."
+            if objects.lost(there)
+            else "cannot be used: that volume is not listed."
+        )
+        way_out = (
+            f"Nothing to do if {bound} is listed again soon. If it was deleted, delete the claim: kubectl delete pvc {objects.name(there)}. Spindle then "
+            f"uses another volume for {slot.name}{', if the node has a free one' if pool.disks.all else ''}."
+        )
+    else:
+        state = f"is bound to it, and it cannot be mounted on {objects.name(node)}, the node of broker {slot.broker}."
+        way_out = (
+            f"If {bound} is a disk of {objects.name(node)}, restore the labels of the node that the volume's nodeAffinity names. If not, set the "
+            f"volume's persistentVolumeReclaimPolicy to Retain and delete the claim: kubectl delete pvc {objects.name(there)}. Spindle then uses another "
+            f"volume for {slot.name}, if the node has a free one."
+            if pool.disks.all
+            else "Use a StorageClass with volumeBindingMode WaitForFirstConsumer: lower disks.count, change the class, then raise disks.count again."
+        )
     return Waiting(
         _ADD,
         inventory.object_name(slot),
         "VolumeNotOnNode",
-        f"Claim {objects.name(there)} is bound to volume {objects.bound_volume(there)}. The volume cannot be read, or cannot be mounted on "
-        f"{objects.name(node)}, the node of broker {slot.broker}.",
-        "Use a StorageClass with volumeBindingMode WaitForFirstConsumer: lower disks.count, change the class, then raise disks.count again.",
+        f"Claim {objects.name(there)} of {slot.name} names volume {bound}. The claim {state}",
+        way_out,
     )
 
 
