@@ -122,7 +122,7 @@ COMMANDS: Final = tuple(
             "volume",
             "volume_commands",
             "app",
-            "PersistentVolumes without their claims: reuse, rebind, retain.",
+            "PersistentVolumes without their claims: reuse, rebind, retain, forget.",
         ),
         ("topic", "kafka_commands", "topic", "Topics with replicas in different racks."),
         (

@@ -8,6 +8,7 @@ from kubernetes import client
 from typer.testing import CliRunner, Result
 
 from e2e.cluster.apiserver import ApiServer
+from spindle.api.names import FIELD_MANAGER
 from spindle_cli import main
 from spindle_cli.copied import Typed
 from tests.kube.api import Resources
@@ -247,3 +248,39 @@ def test_a_volume_is_kept_for_its_restored_claim(
     assert run(f"volume retain {name}", here=False).exit_code == 0
     assert core.read_persistent_volume(name).spec.persistent_volume_reclaim_policy == "Retain"
     assert "is retained already" in run(f"volume retain {name}", here=False).stdout
+
+
+def test_a_volume_that_is_gone_is_forgotten(
+    api_client: client.ApiClient, namespace: str, run: Run, released: Callable[..., str]
+) -> None:
+    resources = Resources(api_client, namespace)
+    there, gone, used = released("data-disk0-demo-0"), f"{namespace}-gone", f"{namespace}-used"
+    record = broker()
+    first, second = record["spec"]["disks"]
+    record["spec"]["disks"] = [
+        {**first, "pv": there},
+        {**second, "pv": gone},
+        {**second, "name": "disk2", "pv": used, "pvUid": "u"},
+    ]
+    resources.create(cluster())
+    before = resources.apply(record, FIELD_MANAGER)["spec"]
+
+    refused(
+        run(f"volume forget {there} --broker demo-broker-0"), "exists (it is Released); nothing was changed"
+    )
+    refused(
+        run(f"volume forget {used} --broker demo-broker-0"), "What the disk waits for: spindle status demo"
+    )
+    refused(run(f"volume forget {namespace}-other"), "no KafkaBroker in namespace")
+    assert "Nothing was changed." in run(f"volume forget {gone}", "n\n").stdout
+    assert resources.get(record)["spec"] == before
+
+    done = run(f"volume forget {gone}", "y\n")
+
+    assert done.exit_code == 0, done.stderr
+    assert f"disk1 of demo-broker-0 was to get {gone}, which does not exist" in " ".join(done.stdout.split())
+    del record["spec"]["disks"][1]["pv"], before["disks"][1]["pv"]
+    assert resources.get(record)["spec"] == before
+    refused(run(f"volume forget {gone} --broker demo-broker-0"), "has no disk with")
+    # The operator's next write does not bring it back.
+    assert resources.apply(record, FIELD_MANAGER, force=True)["spec"] == before

@@ -578,17 +578,17 @@ class Person:
         return next((str(disk["claim"]) for disk in disks if disk["name"] == wait.parts[-1]), "")
 
     def volume_off_record(self, wait: Wait) -> None:
-        """`kubectl patch`, as the entry says, for a volume that is gone for good."""
-        found = re.search(r"kubectl patch kafkabroker (\S+) --type=json -p '(.*?)'", wait.unblocked_by)
-        broker = self.world.api.get("KafkaBroker", found[1]) if found else None
-        if found is None or broker is None:
+        """`spindle volume forget`, as the entry says, for a volume that is gone for good."""
+        found = re.search(r"spindle volume forget ([\w.-]+)\.", wait.unblocked_by)
+        broker = self.world.api.get(wait.parts[0], wait.parts[1])
+        if found is None or broker is None or self.world.api.get("PersistentVolume", found[1]) is not None:
             return
-        test = json.loads(found[2])[0]
-        index = int(test["path"].split("/")[3])
         disks = [dict(disk) for disk in broker["spec"]["disks"]]
-        if disks[index : index + 1] and disks[index].get("pv") == test["value"]:
-            self.say(f"removes volume {test['value']} from the record of {found[1]}", wait)
-            del disks[index]["pv"]
+        new = [disk for disk in disks if disk.get("pv") == found[1] and not disk.get("pvUid")]
+        for disk in new:
+            del disk["pv"]
+        if new:
+            self.say(f"spindle volume forget {found[1]}", wait)
             self.world.api.put({**broker, "spec": {**broker["spec"], "disks": disks}}, manager="person")
 
     def _edit(self, wait: Wait, what: str, change: Callable[[Json], None]) -> None:

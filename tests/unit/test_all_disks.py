@@ -1,7 +1,5 @@
 """``disks.all``: every volume of a class on a broker's node is one of its disks; more as they appear, fewer only by a removal."""
 
-import json
-import re
 from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any
@@ -518,15 +516,14 @@ def hidden(world: Checked, name: str, passes: int) -> None:
 
 
 def remove_from_record(world: Checked, volume: str) -> None:
-    """What the wait for a volume that is gone for good says."""
+    """What `spindle volume forget` does, as the wait for a volume that is gone for good says."""
     wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "VolumeUnavailable")
-    told = re.search(r"kubectl patch kafkabroker (\S+) --type=json -p '(.*?)'", wait["unblockedBy"])
-    assert told is not None
-    broker = world.get("KafkaBroker", told[1])
-    test, remove = json.loads(told[2])
-    index = int(test["path"].split("/")[3])
-    assert test["path"] == remove["path"] == f"/spec/disks/{index}/pv"
-    assert broker["spec"]["disks"][index].pop("pv") == test["value"] == volume
+    assert f"spindle volume forget {volume}." in wait["unblockedBy"]
+    assert ("PersistentVolume", volume) not in world.objects
+    kind, name, disk = wait["object"].split("/")
+    broker = world.get(kind, name)
+    entry = next(each for each in broker["spec"]["disks"] if each["name"] == disk)
+    assert entry.pop("pv") == volume
     world.put(broker)
 
 

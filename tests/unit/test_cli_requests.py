@@ -9,18 +9,19 @@ from unittest.mock import Mock
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from spindle.api.broker import KafkaBroker
 from spindle.api.cluster import KafkaCluster
 from spindle.evacuation.deadlock import word_for
 from spindle.model.waiting import TEXT_LEFT_OUT
 from spindle.takeover.downtime import Downtime
-from spindle_cli import main
+from spindle_cli import main, volume_commands
 from spindle_cli.consent import consent
 from spindle_cli.copied import Typed
 from spindle_cli.field_requests import FieldRequest, owners, strangers, withdraw_entry, write
 from spindle_cli.kube import ConflictError, Kube, KubeError, NotFoundError
+from spindle_cli.objects import Kind
 from spindle_cli.options import context_first
 from tests.unit import cli_samples as samples
 
@@ -69,7 +70,30 @@ class FakeKube:
     def json_patch(self, kind: str, name: str, steps: list[Any]) -> None:
         self.steps += steps
 
+    def raw_list(self, kind: str) -> list[dict[str, Any]]:
+        return [self.raw(kind, "demo-broker-0")]
+
     one_cluster = Kube.one_cluster
+
+
+class FakeObjects:
+    """Volumes by name; a patch of a KafkaBroker is kept, unless it has changed since it was read."""
+
+    def __init__(self, kube: FakeKube, **volumes: dict[str, Any]) -> None:
+        self.kube, self.volumes, self.asked = kube, volumes, 0
+        self.patched: list[tuple[str, dict[str, Any]]] = []
+
+    def __call__(self, kube: FakeKube) -> "FakeObjects":
+        return self
+
+    def find(self, kind: Kind, name: str) -> dict[str, Any] | None:
+        self.asked += 1
+        return self.volumes.get(name) if self.asked > self.volumes.get(name, {}).get("after", 0) else None
+
+    def patch(self, kind: Kind, name: str, body: dict[str, Any]) -> None:
+        if body["metadata"]["resourceVersion"] != "7":
+            raise ConflictError("conflict")
+        self.patched.append((name, body["spec"]))
 
 
 @pytest.fixture
@@ -374,6 +398,77 @@ def test_a_release_of_a_disk_in_use_changes_nothing(connected: Callable[..., Fak
     request = FieldRequest("KafkaBroker", "demo-broker-0", "disk0", {})
     assert not withdraw_entry(kube, request, ("maintenance", "disks", "disk0"), force=False)
     assert kube.applied == []
+
+
+NEW = {"name": "disk1", "claim": "data-disk1-demo-0", "directoryId": "B" * 22, "pv": "node1-disk1"}
+USED = {
+    "name": "disk0",
+    "claim": "data-disk0-demo-0",
+    "directoryId": "A" * 22,
+    "pv": "node1-disk0",
+    "pvUid": "u",
+}
+
+
+@pytest.fixture
+def forget(
+    connected: Callable[..., FakeKube], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[Result, FakeObjects]]:
+    """Runs `spindle volume forget` in a namespace whose broker has one disk in use, and a new one with a volume on record."""
+
+    def run(
+        line: str, answer: str | None = None, version: str = "7", **volumes: Any
+    ) -> tuple[Result, FakeObjects]:
+        kube = connected(disks=[USED, NEW])
+        kube.raw_broker["metadata"]["resourceVersion"] = version
+        fake = FakeObjects(kube, **volumes)
+        monkeypatch.setattr(volume_commands, "Objects", fake)
+        return RUNNER.invoke(main.app, ["volume", "forget", *line.split()], input=answer), fake
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"), [("node1-disk1", "y\n"), ("node1-disk1 --broker demo-broker-0", None)]
+)
+def test_a_volume_that_is_gone_is_removed_from_the_record_of_its_disk(
+    forget: Callable[..., tuple[Result, FakeObjects]], line: str, answer: str | None
+) -> None:
+    done, kube = forget(line, answer)
+
+    assert done.exit_code == 0, done.output
+    assert "disk1 of demo-broker-0 was to get node1-disk1" in said(done.stdout)
+    assert kube.patched == [
+        ("demo-broker-0", {"disks": [USED, {key: value for key, value in NEW.items() if key != "pv"}]})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer", "changes", "sentence"),
+    [
+        ("node1-disk1", "n\n", {}, "Nothing was changed."),
+        ("node1-disk1", "", {}, "not confirmed"),
+        ("node1-disk1 --broker demo-broker-7", None, {}, "KafkaBroker demo-broker-7 has no disk with node1-disk1 on record"),
+        ("node1-disk2", None, {}, "no KafkaBroker in namespace default has a disk with node1-disk2 on record"),
+        ("node1-disk0", None, {}, "was bound to disk0 of demo-broker-0"),
+        ("node1-disk1", None, {"node1-disk1": {"metadata": {}, "status": {"phase": "Failed"}}}, "exists (it is Failed); nothing was changed"),
+        ("node1-disk1", None, {"node1-disk1": {"metadata": {"deletionTimestamp": "x"}}}, "is being deleted; nothing was changed"),
+        ("node1-disk1", "y\n", {"node1-disk1": {"metadata": {}, "after": 1}}, "exists (it is Unknown)"),
+        ("node1-disk1", "y\n", {"version": "6"}, "KafkaBroker demo-broker-0 changed meanwhile: run the command again"),
+    ],
+)  # fmt: skip
+def test_a_volume_that_may_still_be_needed_stays_on_record(
+    forget: Callable[..., tuple[Result, FakeObjects]],
+    line: str,
+    answer: str | None,
+    changes: dict[str, Any],
+    sentence: str,
+) -> None:
+    done, kube = forget(line, answer, **changes)
+
+    assert done.exit_code == 1
+    assert sentence in said(done.output)
+    assert kube.patched == []
 
 
 def test_owners_are_those_of_the_entry_alone() -> None:

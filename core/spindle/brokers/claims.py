@@ -34,7 +34,7 @@ _NEEDED: Final = frozenset({"nodes", "persistentvolumes", "storageclasses"})
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _ClaimPass:
     """What the claims of new brokers with all disks of their nodes share in one pass."""
 
     state: ClusterState
@@ -49,7 +49,7 @@ def reconcile_claims(
 ) -> None:
     """Create missing claims and report claims of another disk or cluster."""
     _controllers(state, builder, identity)
-    shared = _Pass(state, builder, records, identity, NodeVolumes.of(state))
+    shared = _ClaimPass(state, builder, records, identity, NodeVolumes.of(state))
     for broker in state.brokers.values():
         pool, gone = state.pool_of(broker), node_is_lost(state, int(broker["spec"]["id"]))
         for disk in disks_of(broker):
@@ -69,7 +69,9 @@ def reconcile_claims(
                     builder.do(Create(object=claim_of(state, identity, broker, pool, disk)))
 
 
-def _claim_on_node(shared: _Pass, pool: BrokerPool, broker: SnapshotObject, disk: Mapping[str, Any]) -> None:
+def _claim_on_node(
+    shared: _ClaimPass, pool: BrokerPool, broker: SnapshotObject, disk: Mapping[str, Any]
+) -> None:
     """Take the next step towards a claim of a new broker with all disks of its node: a volume there is reserved first, and names the size.
 
     If something else has bound the volume meanwhile, the broker starts without that disk.

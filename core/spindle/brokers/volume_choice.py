@@ -27,14 +27,14 @@ class VolumeChoice:
     Attributes:
         claim: the volume that is reserved for the disk: its claim can be created.
         reserve: the volume on record, which is free.
-        release: volumes that are reserved for the disk and are not the one that it gets.
+        surplus: volumes that are reserved for the disk and are not the one that it gets.
         record: the free volume to record.
         later: whether the volume on record is not listed, or cannot be reserved now.
     """
 
     claim: SnapshotObject | None = None
     reserve: SnapshotObject | None = None
-    release: tuple[SnapshotObject, ...] = ()
+    surplus: tuple[SnapshotObject, ...] = ()
     record: SnapshotObject | None = None
     later: bool = False
 
@@ -52,7 +52,7 @@ def choose(free: NodeVolumes, broker: SnapshotObject, disk: Mapping[str, Any]) -
     fitting = [v for v in kept if may_become(state, broker, disk, v)]
     if kept:
         best = min(fitting, key=lambda v: objects.name(v) != name, default=None)
-        return VolumeChoice(claim=best, release=tuple(v for v in kept if v is not best))
+        return VolumeChoice(claim=best, surplus=tuple(v for v in kept if v is not best))
     if name is None:
         mine = free.of_brokers.get(int(broker["spec"]["id"]), ())
         found = next((v for v in mine if objects.name(v) not in free.given), None)
@@ -75,7 +75,7 @@ def carry_out(
     disk: Mapping[str, Any],
 ) -> bool:
     """Record, reserve and release volumes as chosen; whether anything was done or must be waited for. The claim is left to the caller."""
-    for volume in choice.release:
+    for volume in choice.surplus:
         builder.do(refer(volume, None))
     if choice.reserve is not None:
         builder.do(reserve(state, choice.reserve, disk["claim"]))
@@ -96,9 +96,6 @@ def unavailable(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, 
     else:
         phase = section(volume, "status").get("phase") or "without a phase"
         problem = f"cannot be reserved now (it is {phase})"
-    index = [each["name"] for each in broker["spec"]["disks"]].index(disk["name"])
-    path = f"/spec/disks/{index}/pv"
-    edit = f'[{{"op":"test","path":"{path}","value":"{name}"}},{{"op":"remove","path":"{path}"}}]'
     there = volume is not None and not objects.deleting(volume)
     return Waiting(
         "AddDisk",
@@ -107,8 +104,7 @@ def unavailable(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, 
         f"{disk['name']} of {objects.name(broker)} gets volume {name}, which {problem}. It may be reserved for this disk, so Spindle does not choose another one.",
         "Nothing to do: Spindle continues when the volume is Available, or bound to the claim of this disk."
         if there
-        else f"Nothing to do if {name} is listed again soon. If it was deleted, create it again with the same name; or, if it is gone for good, remove it from "
-        f"the record as a cluster administrator: kubectl patch kafkabroker {objects.name(broker)} --type=json -p '{edit}'. Spindle then chooses another "
-        "volume, or none.",
+        else f"Nothing to do if {name} is listed again soon. If it was deleted, create it again with the same name; or, if it is gone for good, a cluster "
+        f"administrator removes it from the record: spindle volume forget {name}. Spindle then chooses another volume, or none.",
         quiet=there,
     )

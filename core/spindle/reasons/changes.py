@@ -45,7 +45,7 @@ SECTIONS = (
             Reason(
                 "VolumeUnavailable",
                 "the volume that is recorded for a new disk, with `disks.all`, is not listed or cannot be reserved now",
-                "nothing if it is listed again soon; else create it again with the same name, or remove it from the record as the message says",
+                "if it was deleted, create it again with the same name; if it is gone for good, run `spindle volume forget VOLUME`: another volume, or none, is used then",
                 "ticket",
             ),
             Reason(
