@@ -674,3 +674,69 @@ def _log_dirs(sizes: tuple[int, ...]) -> Iterator[LogDir]:
             usable_bytes=size * GB - sum(held.values()),
             replicas=held,
         )
+
+
+class TestScaleIn:
+    """A new broker is not needed any more before its claims are created."""
+
+    def begun(self) -> Checked:
+        world = settled(2, 2, 2)
+        world.add_node("node4", "zone-d", 0)
+        for disk in range(2):
+            add_volume(world, 4, disk)
+        self.wanted(world, 4)
+        until(world, lambda: len(world.all("KafkaBroker")) == 4)
+        world.breathe()
+        return world
+
+    def wanted(self, world: Checked, brokers: int) -> None:
+        world.cluster["spec"]["brokerPools"][0]["replicas"] = brokers
+
+    def reserved(self, world: Checked) -> list[str]:
+        refs = [v["spec"].get("claimRef") or {} for v in world.all("PersistentVolume")]
+        return [ref["name"] for ref in refs if ref and not ref.get("uid")]
+
+    @pytest.mark.parametrize("passes", range(8))
+    def test_none_of_its_volumes_stays_reserved(self, passes: int) -> None:
+        world = self.begun()
+        steps(world, passes)
+        self.wanted(world, 3)
+        until(world, lambda: len(world.all("KafkaBroker")) == 3, 100)
+        well(world)
+        assert self.reserved(world) == []
+
+    def test_one_that_is_not_listed_may_be_reserved(self) -> None:
+        world = self.begun()
+        self.wanted(world, 3)
+        world.reconcile()
+        assert self.reserved(world)
+        hidden(world, "node4-disk0", 20)
+        assert len(world.all("KafkaBroker")) == 4
+        assert "VolumeUnavailable" in reasons(world)
+        until(world, lambda: len(world.all("KafkaBroker")) == 3, 100)
+        assert self.reserved(world) == []
+
+    def test_one_that_was_deleted_meanwhile(self) -> None:
+        world = self.begun()
+        self.wanted(world, 3)
+        world.reconcile()
+        del world.objects["PersistentVolume", "node4-disk0"]
+        steps(world, 20)
+        remove_from_record(world, "node4-disk0")
+        until(world, lambda: len(world.all("KafkaBroker")) == 3, 100)
+        assert self.reserved(world) == []
+
+    def test_one_with_data_is_kept_for_its_claim(self) -> None:
+        world = settled(2, 2, 2, 2)
+        leaving = world.get("KafkaBroker", "demo-broker-3")
+        volume = world.volume_of(3, "disk1")
+        self.wanted(world, 3)
+        until(
+            world, lambda: bool(world.get("KafkaBroker", leaving["metadata"]["name"])["spec"].get("leaving"))
+        )
+        claim = world.objects.pop(("PersistentVolumeClaim", "data-disk1-demo-3"))
+        found = world.get("PersistentVolume", volume)
+        found["spec"]["claimRef"] = {"namespace": "kafka", "name": claim["metadata"]["name"]}
+        found["status"]["phase"] = "Available"
+        until(world, lambda: len(world.all("KafkaBroker")) == 3, 100)
+        assert self.reserved(world) == ["data-disk1-demo-3"]

@@ -101,7 +101,7 @@ def unavailable(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, 
         "AddDisk",
         f"KafkaBroker/{objects.name(broker)}/{disk['name']}",
         "VolumeUnavailable",
-        f"{disk['name']} of {objects.name(broker)} gets volume {name}, which {problem}. It may be reserved for this disk, so Spindle does not choose another one.",
+        f"{disk['name']} of {objects.name(broker)} gets volume {name}, which {problem}. It may be reserved for this disk, so the disk stays on record with it.",
         "Nothing to do: Spindle continues when the volume is Available, or bound to the claim of this disk."
         if there
         else f"Nothing to do if {name} is listed again soon. If it was deleted, create it again with the same name; or, if it is gone for good, a cluster "
