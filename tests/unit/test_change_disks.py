@@ -79,6 +79,16 @@ def well(world: Checked, count: int) -> None:
     assert not any(world.kafkas.settings.values())
 
 
+def reserved(world: Checked, broker: int) -> list[str]:
+    """Volumes that are reserved for new claims of a broker."""
+    refs = {v["metadata"]["name"]: v["spec"].get("claimRef") or {} for v in world.all("PersistentVolume")}
+    return [
+        name
+        for name, ref in refs.items()
+        if str(ref.get("name")).endswith(f"-demo-{broker}") and not ref.get("uid")
+    ]
+
+
 class TestMore:
     def test_the_volume_is_there_before_the_broker_goes_down(self) -> None:
         world = cluster()
@@ -157,6 +167,48 @@ class TestMore:
         assert "set disks.count of pool main back to 2" in wait["unblockedBy"]
         world.put(kept)
         well(world, 3)
+
+    @pytest.mark.parametrize("passes", [1, 3])
+    def test_a_reserved_volume_that_is_not_listed_for_a_moment(self, passes: int) -> None:
+        world = cluster(slots=4, partitions=0)
+        want(world, 3)
+        until(world, lambda: bool(reserved(world, 0)))
+        for _ in range(passes):
+            (name,) = reserved(world, 0)
+            kept = world.objects.pop(("PersistentVolume", name))
+            world.reconcile()
+            assert reserved(world, 0) == []
+            world.put(kept)
+        well(world, 3)
+        assert reserved(world, 0) == []
+
+    def test_the_count_is_lowered_while_a_reserved_volume_is_not_listed(self) -> None:
+        world = cluster(slots=4, partitions=0)
+        want(world, 3)
+        until(world, lambda: bool(reserved(world, 0)))
+        (name,) = reserved(world, 0)
+        kept = world.objects.pop(("PersistentVolume", name))
+        want(world, 2)
+        until(world, lambda: "VolumeUnavailable" in reasons(world))
+        assert [disk["name"] for disk in disks_of(world, 0)] == ["disk0", "disk1", "disk2"]
+        world.put(kept)
+        well(world, 2)
+        assert reserved(world, 0) == []
+
+    def test_the_size_is_raised_before_a_reserved_volume_is_bound(self) -> None:
+        world = cluster(slots=4, partitions=0)
+        large = next(v for v in world.all("PersistentVolume") if v["status"]["phase"] == "Available")
+        large["spec"]["capacity"] = {"storage": "300Gi"}
+        world.put(large)
+        want(world, 3)
+        until(world, lambda: bool(reserved(world, 0)))
+        (small,) = reserved(world, 0)
+        world.cluster["spec"]["brokerPools"][0]["disks"]["size"] = "200Gi"
+        until(world, lambda: ("PersistentVolumeClaim", "data-disk2-demo-0") in world.objects)
+        world.breathe()
+        assert world.volume_of(0, "disk2") == large["metadata"]["name"]
+        assert small != large["metadata"]["name"]
+        assert reserved(world, 0) == []
 
     def test_a_claim_that_is_lost_is_deleted(self) -> None:
         world = cluster(partitions=0)

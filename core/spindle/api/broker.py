@@ -55,8 +55,8 @@ class DiskSpec(ApiModel):
     claim: Name = Field(description="PersistentVolumeClaim of the disk.")
     pv: Name | None = Field(
         None,
-        description="PersistentVolume that the claim is bound to, once it is bound. With disks.all: the volume that the new disk gets, from before it is "
-        "reserved; without pvUid until the claim is bound.",
+        description="PersistentVolume that the claim is bound to, once it is bound. Of a new disk for which a local volume is reserved: that volume, from "
+        "before it is reserved; without pvUid until the claim is bound.",
     )
     pv_uid: ShortText | None = Field(None, description="UID of that PersistentVolume.")
     fs_uuid: _FsUuid | None = Field(

@@ -13,7 +13,15 @@ from spindle.api import names
 from spindle.api.pools import SMALLEST, BrokerPool
 from spindle.api.quantity import whole
 from spindle.brokers.topology import reserved_for_controllers
-from spindle.brokers.volume_room import DiskWant, class_of, is_free, is_static, reachable
+from spindle.brokers.volume_room import (
+    DiskWant,
+    class_name,
+    class_of,
+    free_volume,
+    is_free,
+    is_static,
+    reachable,
+)
 from spindle.model import disk_facts, objects
 from spindle.model.broker_disks import disks_of
 from spindle.model.claim_volumes import has_held, hosts_of_volumes
@@ -100,11 +108,27 @@ class NodeVolumes:
     @cached_property
     def _recorded(self) -> frozenset[str]:
         """Names of the volumes on record for disks that are not bound to them yet."""
-        using = ((b, self.state.pool_of(b)) for b in self.state.brokers.values())
-        disks = (
-            (b, disk) for b, pool in using if pool is not None and pool.disks.all for disk in disks_of(b)
-        )
+        disks = ((broker, disk) for broker in self.state.brokers.values() for disk in disks_of(broker))
         return frozenset(name for broker, disk in disks if (name := chosen(self.state, broker, disk)))
+
+    def give(self, broker: SnapshotObject) -> SnapshotObject | None:
+        """The free volume for the next disk of a broker, which no other disk gets in this pass; None if its node has none."""
+        found = self._next(broker)
+        if found is not None:
+            self.given.add(objects.name(found))
+        return found
+
+    def _next(self, broker: SnapshotObject) -> SnapshotObject | None:
+        state, broker_id, pool = self.state, int(broker["spec"]["id"]), self.state.pool_of(broker)
+        if pool is None or pool.disks.all:
+            mine = self.of_brokers.get(broker_id, ())
+            return next((volume for volume in mine if objects.name(volume) not in self.given), None)
+        node = state.nodes.get(node_of_broker(state, broker_id) or "")
+        if node is None:
+            return None
+        others = [v for v in state.snap.volumes if objects.name(v) not in self.given | self._recorded]
+        want = DiskWant(pool.disks.least_size, pool.disks.storage_class)
+        return free_volume(node, others, state.snap.storage_classes, want)
 
     @cached_property
     def of_brokers(self) -> Mapping[int, list[SnapshotObject]]:
@@ -178,15 +202,19 @@ def chosen(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any])
 def may_become(
     state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any], volume: SnapshotObject
 ) -> bool:
-    """Whether a volume is free or reserved for a disk, and is of its broker's class and on its node."""
+    """Whether a volume is free or reserved for a disk, is of its broker's class and on its node, and is large enough."""
     spec, pool = section(volume, "spec"), state.pool_of(broker)
     ref = section(spec, "claimRef")
     if ref and (ref.get("namespace"), ref.get("name")) != (state.namespace, disk["claim"]):
         return False
     if section(volume, "status").get("phase") == "Released":
         return False  # the claim of this disk was bound to it and was deleted
-    if pool is not None and str(spec.get("storageClassName") or "") != (pool.disks.storage_class or ""):
-        return False
+    if pool is not None:
+        own_class = class_name(pool.disks.storage_class, state.snap.storage_classes)
+        if str(spec.get("storageClassName") or "") != own_class or size_of(volume) < whole(
+            pool.disks.least_size
+        ):
+            return False
     node = state.nodes.get(node_of_broker(state, int(broker["spec"]["id"])) or "")
     return node is None or reachable(volume, node)
 

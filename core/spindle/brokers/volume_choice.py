@@ -1,7 +1,8 @@
-"""The volume of a new disk with ``disks.all``: first its name is recorded on the KafkaBroker, then it is reserved, then its claim is created.
+"""The local volume of a new disk: first its name is recorded on the KafkaBroker, then it is reserved, then its claim is created.
 
-The record tells which volume may be reserved for a disk while a list lacks that volume: then neither the broker moves to another node nor is the disk
-forgotten, and no volume stays reserved for a disk that nobody has ("unknown is not absent", `docs/safety.md`, rule 8).
+The record tells which volume may be reserved for a disk while a list lacks that volume: then no second one is reserved; with ``disks.all``, neither the
+broker moves to another node nor is the disk forgotten; and no volume stays reserved for a disk that nobody has ("unknown is not absent",
+`docs/safety.md`, rule 8).
 """
 
 from collections.abc import Mapping
@@ -54,11 +55,7 @@ def choose(free: NodeVolumes, broker: SnapshotObject, disk: Mapping[str, Any]) -
         best = min(fitting, key=lambda v: objects.name(v) != name, default=None)
         return VolumeChoice(claim=best, surplus=tuple(v for v in kept if v is not best))
     if name is None:
-        mine = free.of_brokers.get(int(broker["spec"]["id"]), ())
-        found = next((v for v in mine if objects.name(v) not in free.given), None)
-        if found is not None:
-            free.given.add(objects.name(found))
-        return VolumeChoice(record=found)
+        return VolumeChoice(record=free.give(broker))
     volume = state.volumes.get(name)
     if volume is None or not is_free(volume) or name in free.given:
         return VolumeChoice(later=True)

@@ -102,6 +102,13 @@ def class_of(storage_class: str | None, storage_classes: Iterable[NodeObject]) -
     return classes.get(_default_class(classes) if storage_class is None else storage_class)
 
 
+def class_name(storage_class: str | None, storage_classes: Iterable[NodeObject]) -> str:
+    """Name of a claim's class: that of the default class for None; empty if there is none."""
+    if storage_class is not None:
+        return storage_class
+    return _default_class({str(section(c, "metadata").get("name")): c for c in storage_classes})
+
+
 def _by_static_class(disks: Sequence[DiskWant], classes: Mapping[str, NodeObject]) -> dict[str, list[int]]:
     """Class → requested sizes, for classes without a provisioner."""
     sizes: dict[str, list[int]] = {}

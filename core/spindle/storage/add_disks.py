@@ -21,11 +21,11 @@ from spindle.brokers.all_disks import NodeVolumes, new_names, node_of_broker, wa
 from spindle.brokers.claims import claim_of, request_volume
 from spindle.brokers.records import new_disk
 from spindle.brokers.volume_choice import carry_out, choose
-from spindle.brokers.volume_room import DiskWant, class_of, free_volume, is_static, reachable
+from spindle.brokers.volume_room import class_of, is_static, reachable
 from spindle.disks.broker_disks import BrokerDisk, unbound
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.model import disk_facts, objects
-from spindle.model.actions import Create, Patch
+from spindle.model.actions import Create
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import annotate_refusal
@@ -200,7 +200,7 @@ def _provision(adding: _Adding, pool: BrokerPool, slot: BrokerDisk) -> _VolumeSt
         return _VolumeState.STUCK
     there = state.claims.get(slot.disk["claim"])
     if there is None:
-        return (_begin_chosen if pool.disks.all else _begin)(adding, pool, slot, node)
+        return _begin(adding, pool, slot, node)
     if objects.deleting(there):
         builder.wait(_claim_conflict(state.brokers[slot.broker], slot.name, there))
         return _VolumeState.STUCK
@@ -243,22 +243,11 @@ def _node(state: ClusterState, broker_id: int) -> SnapshotObject | None:
 
 
 def _begin(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> _VolumeState:
-    """Create the claim; with a class that has no provisioner, reserve a volume for it first."""
-    state, disks = adding.state, pool.disks
-    volume: SnapshotObject | None = None
-    if is_static(class_of(disks.storage_class, state.snap.storage_classes)):
-        kept = kept_volumes(state, slot.disk["claim"])
-        if not kept:
-            return _reserve(adding, pool, slot, node)
-        volume = kept[0]
-    broker = state.brokers[slot.broker]
-    adding.builder.do(Create(object=claim_of(state, adding.identity, broker, pool, slot.disk, volume)))
-    return _VolumeState.COMING
-
-
-def _begin_chosen(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> _VolumeState:
-    """With disks.all: record a volume, reserve it, create the claim."""
+    """Create the claim; with a class that has no provisioner, record a volume and reserve it first."""
     state, builder, broker = adding.state, adding.builder, adding.state.brokers[slot.broker]
+    if not is_static(class_of(pool.disks.storage_class, state.snap.storage_classes)):
+        builder.do(Create(object=claim_of(state, adding.identity, broker, pool, slot.disk)))
+        return _VolumeState.COMING
     choice = choose(adding.free, broker, slot.disk)
     if choice.claim is not None:
         builder.do(Create(object=claim_of(state, adding.identity, broker, pool, slot.disk, choice.claim)))
@@ -268,22 +257,13 @@ def _begin_chosen(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: Sna
     return _VolumeState.STUCK if choice.later else _VolumeState.COMING
 
 
-def _reserve(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> _VolumeState:
+def _reserve(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> None:
     """Reserve a free volume on the node; the patch fails if another claim has taken the volume in the meantime."""
-    state, builder, free, disks = adding.state, adding.builder, adding.free, pool.disks
-    taken = {a.name for a in builder.actions if isinstance(a, Patch) and a.kind == "PersistentVolume"}
-    if disks.all:
-        mine = free.of_brokers.get(slot.broker, ())
-        found = next((volume for volume in mine if objects.name(volume) not in taken), None)
-    else:
-        want = DiskWant(disks.least_size, disks.storage_class)
-        others = [volume for volume in state.snap.volumes if objects.name(volume) not in taken]
-        found = free_volume(node, others, state.snap.storage_classes, want)
+    found = adding.free.give(adding.state.brokers[slot.broker])
     if found is None:
-        builder.wait(_no_volume(adding.inventory, pool, slot, node))
-        return _VolumeState.STUCK
-    builder.do(reserve(state, found, slot.disk["claim"]))
-    return _VolumeState.COMING
+        adding.builder.wait(_no_volume(adding.inventory, pool, slot, node))
+    else:
+        adding.builder.do(reserve(adding.state, found, slot.disk["claim"]))
 
 
 def _request_volume(
