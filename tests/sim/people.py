@@ -578,7 +578,10 @@ class Person:
         return next((str(disk["claim"]) for disk in disks if disk["name"] == wait.parts[-1]), "")
 
     def volume_off_record(self, wait: Wait) -> None:
-        """`spindle volume forget`, as the entry says, for a volume that is gone for good."""
+        """`spindle volume forget`, or another claim, as the entry says, for a volume that is gone for good."""
+        if "kubectl delete pvc" in wait.unblocked_by:
+            self.other_volume(wait)
+            return
         found = re.search(r"spindle volume forget ([\w.-]+)\.", wait.unblocked_by)
         broker = self.world.api.get(wait.parts[0], wait.parts[1])
         if found is None or broker is None or self.world.api.get("PersistentVolume", found[1]) is not None:

@@ -415,6 +415,60 @@ class TestChangedMind:
             want(world, 2)
             well(world, 2)
 
+    def claimed_again(self) -> Checked:
+        """Somebody creates the claim of an evacuated disk again, whose volume is gone."""
+        world = cluster(slots=4, partitions=0)
+        world.disk(0, "disk1").state = "dead"
+        until(world, lambda: at(world, 0, "disk1") == "Evacuated", 120)
+        claim = world.objects.pop(("PersistentVolumeClaim", "data-disk1-demo-0"))
+        del world.objects["PersistentVolume", claim["spec"].pop("volumeName")]
+        notes = {
+            key: value
+            for key, value in claim["metadata"]["annotations"].items()
+            if key.startswith("spindle.dev/")
+        }
+        metadata = {key: claim["metadata"][key] for key in ("name", "namespace", "labels")} | {
+            "annotations": notes
+        }
+        world.put({**claim, "metadata": metadata, "status": {"phase": "Pending"}})
+        for _ in range(5):
+            world.reconcile()
+            if reserved(world, 0):
+                return world
+        raise AssertionError("no volume is reserved")
+
+    def test_a_volume_for_the_claim_of_an_evacuated_disk_is_not_listed_for_a_moment(self) -> None:
+        world = self.claimed_again()
+        (name,) = reserved(world, 0)
+        kept = world.objects.pop(("PersistentVolume", name))
+        for _ in range(3):
+            world.reconcile()
+            assert reserved(world, 0) == []
+        assert "VolumeUnavailable" in reasons(world)
+        world.put(kept)
+        well(world, 2)
+        assert reserved(world, 0) == []
+        assert world.volume_of(0, "disk1") == name
+
+    def test_the_volume_for_the_claim_of_an_evacuated_disk_was_deleted(self) -> None:
+        world = self.claimed_again()
+        (name,) = reserved(world, 0)
+        del world.objects["PersistentVolume", name]
+        world.reconcile()
+        wait = next(w for w in world.cluster["status"]["waiting"] if w["reason"] == "VolumeUnavailable")
+        assert "kubectl delete pvc data-disk1-demo-0" in wait["unblockedBy"]
+        world.get("PersistentVolumeClaim", "data-disk1-demo-0")["metadata"]["deletionTimestamp"] = "x"
+        well(world, 2)
+
+    def test_the_volume_for_the_claim_of_an_evacuated_disk_is_taken_by_another(self) -> None:
+        world = self.claimed_again()
+        (name,) = reserved(world, 0)
+        volume = world.get("PersistentVolume", name)
+        volume["spec"]["claimRef"] = {"namespace": "other", "name": "theirs", "uid": "u"}
+        volume["status"]["phase"] = "Bound"
+        well(world, 2)
+        assert world.volume_of(0, "disk1") != name
+
     def test_a_claim_deleted_by_hand_makes_room_for_another_volume(self) -> None:
         world = cluster(partitions=0)
         world.disk(0, "disk1").state = "dead"

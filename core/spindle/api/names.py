@@ -44,6 +44,7 @@ ANN_BORN: Final = f"{GROUP}/born"  # of the identity record, once Kafka was runn
 ANN_JOURNAL: Final = f"{GROUP}/journal"  # of the identity record: "kept" once there was a journal of moves
 ANN_LEFT: Final = f"{GROUP}/left"  # of a claim: "true" once its broker was stopped permanently
 ANN_REFUSED: Final = f"{GROUP}/refused"  # why preflight rejected the disk that was to be added
+ANN_VOLUME: Final = f"{GROUP}/volume"  # that is reserved for the recreated claim of an evacuated disk
 ANN_RETIRED: Final = f"{GROUP}/retired"  # directory ids of this broker's evacuated disks, with commas
 ANN_SLOT: Final = f"{GROUP}/slot"  # "out" while the slot waits for a new disk
 ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at bootstrap, as in the identity ConfigMap

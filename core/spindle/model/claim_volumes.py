@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from spindle.api import names
 from spindle.model import objects
 from spindle.model.actions import Patch
 from spindle.model.broker_disks import disks_of
@@ -68,6 +69,12 @@ def reserve(state: ClusterState, volume: SnapshotObject, claim_name: str) -> Pat
             "name": claim_name,
         },
     )
+
+
+def note_volume(claim: SnapshotObject, volume: SnapshotObject) -> Patch:
+    """Record on a claim which volume is reserved for it."""
+    body = {"metadata": {"annotations": {names.ANN_VOLUME: objects.name(volume)}}}
+    return Patch(kind="PersistentVolumeClaim", name=objects.name(claim), uid=objects.uid(claim), body=body)
 
 
 def _kept_for(state: ClusterState, volume: SnapshotObject, claim_name: str) -> bool:

@@ -45,7 +45,7 @@ SECTIONS = (
             Reason(
                 "VolumeUnavailable",
                 "the local volume that is recorded for a new disk is not listed or cannot be reserved now",
-                "if it was deleted, create it again with the same name; if it is gone for good, run `spindle volume forget VOLUME`: another volume, or none, is used then",
+                "if it was deleted, create it again with the same name; if it is gone for good, run `spindle volume forget VOLUME`, or delete the claim that the message names: another volume, or none, is used then",
                 "ticket",
             ),
             Reason(

@@ -17,11 +17,11 @@ from typing import Final
 from spindle.api import names
 from spindle.api.cluster import BrokerPool
 from spindle.api.enums import DiskState
-from spindle.brokers.all_disks import NodeVolumes, new_names, node_of_broker, waiting_for_volumes
+from spindle.brokers.all_disks import NodeVolumes, may_become, new_names, node_of_broker, waiting_for_volumes
 from spindle.brokers.claims import claim_of, request_volume
 from spindle.brokers.records import new_disk
 from spindle.brokers.volume_choice import carry_out, choose
-from spindle.brokers.volume_room import class_of, is_static, reachable
+from spindle.brokers.volume_room import class_of, is_free, is_static, reachable
 from spindle.disks.broker_disks import BrokerDisk, unbound
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.model import disk_facts, objects
@@ -29,7 +29,7 @@ from spindle.model.actions import Create
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import annotate_refusal
-from spindle.model.claim_volumes import kept_volumes, left_volumes, reserve
+from spindle.model.claim_volumes import kept_volumes, left_volumes, note_volume, reserve
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.events import Event
 from spindle.model.lost_brokers import node_is_lost
@@ -232,7 +232,7 @@ def _rebind(adding: _Adding, pool: BrokerPool, slot: BrokerDisk) -> None:
         return
     found = class_of((there.get("spec") or {}).get("storageClassName"), state.snap.storage_classes)
     if is_static(found) and not kept_volumes(state, slot.disk["claim"]):
-        _reserve(adding, pool, slot, node)
+        _reserve(adding, pool, slot, there, node)
     else:
         _request_volume(inventory, builder, adding.identity, slot, there, node)
 
@@ -257,13 +257,25 @@ def _begin(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: SnapshotOb
     return _VolumeState.STUCK if choice.later else _VolumeState.COMING
 
 
-def _reserve(adding: _Adding, pool: BrokerPool, slot: BrokerDisk, node: SnapshotObject) -> None:
-    """Reserve a free volume on the node; the patch fails if another claim has taken the volume in the meantime."""
-    found = adding.free.give(adding.state.brokers[slot.broker])
-    if found is None:
-        adding.builder.wait(_no_volume(adding.inventory, pool, slot, node))
+def _reserve(
+    adding: _Adding, pool: BrokerPool, slot: BrokerDisk, there: SnapshotObject, node: SnapshotObject
+) -> None:
+    """Note a free volume of the node on a claim, then reserve it; the patch fails if another claim has taken the volume in the meantime.
+
+    The record of an evacuated disk keeps the volume that it had, which tells whether another one is in its place.
+    """
+    state, builder, broker = adding.state, adding.builder, adding.state.brokers[slot.broker]
+    noted = objects.annotation(there, names.ANN_VOLUME)
+    volume = state.volumes.get(noted or "")
+    if noted and volume is None:
+        builder.wait(_not_listed(adding.inventory, slot, noted))
+    elif volume is not None and is_free(volume) and may_become(state, broker, slot.disk, volume):
+        adding.free.given.add(objects.name(volume))
+        builder.do(reserve(state, volume, slot.disk["claim"]))
+    elif (found := adding.free.give(broker)) is not None:
+        builder.do(note_volume(there, found))
     else:
-        adding.builder.do(reserve(adding.state, found, slot.disk["claim"]))
+        builder.wait(_no_volume(adding.inventory, pool, slot, node))
 
 
 def _request_volume(
@@ -390,6 +402,19 @@ def _no_volume(inventory: DiskInventory, pool: BrokerPool, slot: BrokerDisk, nod
         f"{slot.name} cannot be added to broker {slot.broker}: node {objects.name(node)} has no free volume of class "
         f"{disks.storage_class or '(default)'}{size}.",
         f"Provide such a volume on {objects.name(node)}.{hint}{otherwise}",
+    )
+
+
+def _not_listed(inventory: DiskInventory, slot: BrokerDisk, volume: str) -> Waiting:
+    claim = slot.disk["claim"]
+    return Waiting(
+        _ADD,
+        inventory.object_name(slot),
+        "VolumeUnavailable",
+        f"Claim {claim} of {slot.name} of broker {slot.broker} gets volume {volume}, which is not in the list of PersistentVolumes. It may be reserved for this "
+        "claim, so Spindle does not choose another one.",
+        f"Nothing to do if {volume} is listed again soon. If it was deleted, delete the claim: kubectl delete pvc {claim}. Spindle then uses another volume "
+        f"for {slot.name}.",
     )
 
 
