@@ -325,10 +325,48 @@ def replicas_edited(hand: "Hand") -> End:
     return end
 
 
+def volumes_unlisted(hand: "Hand") -> End:
+    """For a while after each reservation, lists of volumes lack the volume, and nobody notices; in the end none may be reserved for nothing."""
+    world, seconds, since, read = (
+        hand.world,
+        float(hand.told["for"]),
+        dict[str, float](),
+        hand.world.api._read,
+    )
+
+    def reserved(volume: Json) -> bool:
+        ref = volume["spec"].get("claimRef")
+        return bool(ref) and not ref.get("uid")
+
+    def listed(volume: Json) -> bool:
+        name, now = volume["metadata"]["name"], world.kernel.now
+        if reserved(volume) and name not in since:
+            since[name] = now
+            world.kernel.say("api", f"omits volume {name} from its lists", f"for {seconds:.0f} s")
+        return not reserved(volume) or now - since[name] > seconds
+
+    def partial(kind: Any, namespace: str | None, name: str | None, request: Any) -> Json:
+        answer: Json = read(kind, namespace, name, request)
+        if kind.kind != "PersistentVolume" or name is not None:
+            return answer
+        return {**answer, "items": [volume for volume in answer["items"] if listed(volume)]}
+
+    def end() -> None:
+        left = [v["metadata"]["name"] for v in world.api.all("PersistentVolume") if reserved(v)]
+        if left or not since:
+            world.judge.breaks(
+                "e",
+                f"of {len(since)} volumes that were not listed for a while, these are reserved for nothing: {left}",
+            )
+
+    world.api._read = partial
+    return end
+
+
 KINDS: dict[str, Callable[["Hand"], End]] = {
     function.__name__: function
     for function in (
         leaders_proposed, record_written_between, config_opens, controllers_swapped, strangers_come, foreign_disk, api_forbids, new_disk_hangs,
-        sharing_ends, operator_caches, replicas_edited,
+        sharing_ends, operator_caches, replicas_edited, volumes_unlisted,
     )
 }  # fmt: skip
