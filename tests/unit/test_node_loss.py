@@ -215,3 +215,19 @@ def test_an_operator_that_dies_anywhere_is_followed_by_one_that_goes_on(seed: in
     until(world, lambda: 0 in world.kafkas.running, 60)
     whole(world)
     assert not world.destroyed
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_what_a_lost_node_takes_along_depends_on_the_volumes(local: bool) -> None:
+    world = cluster(3)
+    if not local:
+        for volume in world.all("PersistentVolume"):
+            volume["spec"].pop("nodeAffinity", None)
+            world.put(volume)
+    power_off(world, 0)
+    passes(world, 1)
+    waits = world.cluster["status"]["waiting"]
+    told = next(each for each in waits if each["reason"] == "NodeNotReady" and "broker-0" in each["object"])
+    assert ("and has its disks" in told["message"]) is local
+    assert ("starts on another node with its volumes" in told["unblockedBy"]) is not local
+    assert OUT_OF_SERVICE in told["unblockedBy"]

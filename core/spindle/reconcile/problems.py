@@ -13,7 +13,7 @@ from spindle.model.waiting import Waiting, some
 from spindle.moves.journal import Journal
 from spindle.moves.under_spread import under_spread_partitions
 from spindle.reconcile.refused_requests import report_refused
-from spindle.reconcile.unschedulable_pods import no_node
+from spindle.reconcile.unschedulable_pods import is_free_to_move, no_node
 from spindle.rollout.crash_cause import crash_cause
 from spindle.rollout.overdue_stops import overdue_stop
 
@@ -182,13 +182,16 @@ def report_nodes(state: ClusterState, builder: PlanBuilder) -> None:
             continue
         if node is None or not objects.is_true(node, "Ready"):
             what = "is not ready" if node is not None else "no longer exists"
+            moves = is_free_to_move(state, pod)
+            disks = "" if moves else " and has its disks"
+            then = ": the pod then starts on another node with its volumes." if moves else ";"
             builder.wait(
                 Waiting(
                     "RunPod",
                     f"Pod/{objects.name(pod)}",
                     "NodeNotReady",
-                    f"Node {node_name}, which runs {objects.name(pod)} and has its disks, {what}.",
+                    f"Node {node_name}, which runs {objects.name(pod)}{disks}, {what}.",
                     f"Bring node {node_name} back: the pod then starts there again by itself, with its disks and data. If it is gone for good, "
-                    f"delete the Node or taint it {OUT_OF_SERVICE}; Spindle never concludes that from elapsed time alone.",
+                    f"delete the Node or taint it {OUT_OF_SERVICE}{then} Spindle never concludes that from elapsed time alone.",
                 )
             )

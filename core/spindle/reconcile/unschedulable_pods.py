@@ -18,13 +18,7 @@ def no_node(state: ClusterState, node_id: int, pod: SnapshotObject) -> Waiting:
     reported = str((objects.condition(pod, "PodScheduled") or {}).get("message", ""))
     claims = _claims_of(state, pod)
     unbound = [claim for claim in claims if not objects.bound_volume(claim)]
-    hosts = sorted(
-        {
-            host
-            for claim in claims
-            if (v := state.volume(claim)) is not None and (host := objects.pinned_to(v))
-        }
-    )
+    hosts = _hosts(state, claims)
     if unbound and "persistent volume" in reported.lower():
         return _no_volumes(state, node_id, pod, unbound, reported)
     missing_class = [claim for claim in unbound if not (claim.get("spec") or {}).get("storageClassName")]
@@ -40,6 +34,18 @@ def no_node(state: ClusterState, node_id: int, pod: SnapshotObject) -> Waiting:
     if any(shares_no_node(each) for each in (pod, *peers)) and peers:
         return _node_in_use(state, pod, peers, hosts, reported)
     return _unschedulable(state, node_id, pod, hosts, reported)
+
+
+def is_free_to_move(state: ClusterState, pod: SnapshotObject) -> bool:
+    """Whether none of a pod's volumes is tied to a node; False if any of them is not known."""
+    claims = _claims_of(state, pod)
+    return all(state.volume(claim) is not None for claim in claims) and not _hosts(state, claims)
+
+
+def _hosts(state: ClusterState, claims: Sequence[SnapshotObject]) -> list[str]:
+    """Host names of the nodes that the volumes of these claims are tied to."""
+    volumes = (state.volume(claim) for claim in claims)
+    return sorted({host for v in volumes if v is not None and (host := objects.pinned_to(v))})
 
 
 def _no_volumes(
