@@ -15,6 +15,7 @@ from typing import Any
 
 from kubernetes.aio.client.configuration import Configuration
 
+from spindle_operator.freed_memory import use_one_heap
 from spindle_operator.kube import Kube
 from spindle_operator.mirror import Mirror
 from spindle_operator.observe import _Reader
@@ -102,6 +103,7 @@ def main() -> None:
 
 
 def _measured() -> None:
+    use_one_heap()  # as the operator does
     asyncio.run(measure())
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.fleet.shape import Shape, address
 from spindle_operator import ca
 from spindle_operator.connection import Access
+from spindle_operator.freed_memory import give_back, use_one_heap
 from spindle_operator.kafka_executor import KafkaExecutor
 
 _PORT = 19091
@@ -58,12 +59,18 @@ async def measure(access: Access) -> None:
             sys.stdout.write(f"  failed: {view.error}\n")
             return
         told = sum(broker.log_dirs is not None for broker in view.brokers.values())
+        give_back()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         sys.stdout.write(
-            f"  look {number + 1}: {cpu:.2f} s of CPU, {took:.1f} s, {len(view.partitions)} partitions, {told} brokers, peak {peak:.0f} MiB\n"
+            f"  look {number + 1}: {cpu:.2f} s of CPU, {took:.1f} s, {len(view.partitions)} partitions, {told} brokers, {_resident():.0f} MiB, peak {peak:.0f} MiB\n"
         )
         sys.stdout.flush()
     await executor.shutdown()
+
+
+def _resident() -> float:
+    """MiB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
 
 
 def main() -> None:
@@ -72,6 +79,7 @@ def main() -> None:
     parser.add_argument("brokers", type=int, nargs="*", default=[10, 100])
     parser.add_argument("--growing", action="store_true", help="replicas grow between two looks")
     options = parser.parse_args()
+    use_one_heap()  # as the operator does
     for brokers in options.brokers:
         sys.stdout.write(f"{brokers} brokers{', replicas grow' if options.growing else ''}\n")
         with served(brokers, growing=options.growing) as access:

@@ -6,6 +6,7 @@ sizes. Where they are is found once (`find_layout`), and used for as long as all
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import chain
 from typing import Final
 
@@ -47,14 +48,16 @@ class Layout:
 
     Attributes:
         version: of the response.
-        fixed: the response with zeros instead of sizes and lags.
+        length: bytes of the response.
+        fixed: SHA-256 of the response with zeros instead of sizes and lags.
         sizes: first byte of each size: for each dir those of its partitions, then the volume's total and usable bytes.
         lags: first byte of each lag.
         dirs: the log dirs.
     """
 
     version: int
-    fixed: NDArray[np.uint8]
+    length: int
+    fixed: bytes
     sizes: NDArray[np.int32]
     lags: NDArray[np.int32]
     dirs: tuple[_Dir, ...]
@@ -62,9 +65,9 @@ class Layout:
     def read(self, answer: RawAnswer) -> tuple[LogDir, ...] | None:
         """The log dirs of a response; None if more than sizes changed."""
         body = np.frombuffer(answer.body, np.uint8)
-        if answer.version != self.version or len(body) != len(self.fixed):
+        if answer.version != self.version or len(body) != self.length:
             return None
-        if not np.array_equal(_without(body, self.sizes, self.lags), self.fixed):
+        if _digest_without(body, self.sizes, self.lags) != self.fixed:
             return None
         sizes = body[self.sizes[:, None] + np.arange(_LONG)].view(">i8")[:, 0].astype(np.int64)
         return tuple(self._read(sizes))
@@ -115,8 +118,8 @@ def find_layout(answer: RawAnswer, dirs: tuple[LogDir, ...]) -> Layout | None:
     if max(chain(sizes, lags), default=0) + _LONG > len(answer.body):
         return None
     at, lag_at = np.array(sizes, np.int32), np.array(lags, np.int32)
-    fixed = _without(np.frombuffer(answer.body, np.uint8), at, lag_at)
-    layout = Layout(answer.version, fixed, at, lag_at, tuple(map(_dir, dirs, partitions)))
+    fixed = _digest_without(np.frombuffer(answer.body, np.uint8), at, lag_at)
+    layout = Layout(answer.version, len(answer.body), fixed, at, lag_at, tuple(map(_dir, dirs, partitions)))
     # The library's decoder is the judge: a layout that reads anything else is not used.
     return layout if layout.read(answer) == dirs else None
 
@@ -134,12 +137,12 @@ def _dir(like: LogDir, partitions: list[tuple[Key, bool]]) -> _Dir:
     )
 
 
-def _without(body: NDArray[np.uint8], sizes: NDArray[np.int32], lags: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """A response with zeros in place of sizes and lags, which begin at these bytes."""
+def _digest_without(body: NDArray[np.uint8], sizes: NDArray[np.int32], lags: NDArray[np.int32]) -> bytes:
+    """SHA-256 of a response with zeros in place of sizes and lags, which begin at these bytes."""
     fixed = body.copy()
     for byte in range(_LONG):
         fixed[sizes + byte] = fixed[lags + byte] = 0
-    return fixed
+    return sha256(fixed.data).digest()
 
 
 def _walk(answer: RawAnswer) -> tuple[list[int], list[int], list[list[tuple[Key, bool]]]]:

@@ -35,6 +35,7 @@ from spindle_operator.act import (
     Result,
 )
 from spindle_operator.descriptions import describe
+from spindle_operator.freed_memory import give_back
 from spindle_operator.health import Health
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_CLUSTER, Kind
@@ -255,6 +256,7 @@ class ClusterLoop:
                     logs.begin_pass()
                     async with self._slots:
                         pause = await self._timed()
+                        give_back()
                     failures = 0
                 except _ClusterGoneError:
                     log.info("%s is deleted", self._label)

@@ -11,6 +11,7 @@ import signal
 import sys
 from typing import Final
 
+from spindle_operator.freed_memory import use_one_heap
 from spindle_operator.options import parse
 from spindle_shared import logs
 
@@ -28,6 +29,7 @@ def main() -> None:
     """Entry point."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # until the event loop runs and replaces it
     options = parse(sys.argv[1:])
+    use_one_heap()
 
     from spindle_operator import service  # noqa: PLC0415 - see the module's docstring
 
