@@ -2,6 +2,7 @@
 
 import json
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -9,9 +10,10 @@ from spindle.api import names
 from spindle.manifests.backup import reserve
 from spindle.model.waiting import counted, some
 from spindle.takeover import manifests, strimzi
+from spindle.takeover.claims import ClaimChange, is_leaving, may_change, may_have_moved
 from spindle.takeover.converted import Converted, converted
 from spindle.takeover.downtime import Downtime, downtime
-from spindle.takeover.plan import DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
+from spindle.takeover.plan import NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
 from spindle_cli import objects
 from spindle_cli.copied import in_namespace
 from spindle_cli.kube import Json, Kube, KubeError
@@ -110,20 +112,21 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
         raise KubeError(
             f"KafkaCluster {name} exists already: the cluster was taken over. See: {in_namespace(f'spindle status {name}', plan.namespace)}"
         )
+    changes = [
+        ClaimChange(disk, disk.claim, manifests.new_claim(plan, node, disk))
+        for node in plan.nodes
+        for disk in node.disks
+    ]
+    _unchanged(found, plan)
+    _due(found, changes)
+    turn = _begin(found, plan)
     _pause(found, plan, say)
     for volume in kept.policies:
         found.patch(objects.VOLUME, volume, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
     began = time.monotonic()
     _stop(found, plan, plan.brokers, say)
     _stop(found, plan, plan.controllers, say)
-    _rename(
-        found,
-        [
-            (disk.claim, disk, manifests.new_claim(plan, node, disk))
-            for node in plan.nodes
-            for disk in node.disks
-        ],
-    )
+    _rename(found, plan, changes, turn)
     say(f"{counted(len(kept.policies), 'volume')} reserved for claims with Spindle's names")
     directories = _lay_out(found, plan, image, say)
     for claim in manifests.identified_claims(plan, directories):
@@ -149,26 +152,67 @@ def undo(found: Objects, name: str, image: str, say: Say) -> None:
     if found.find(objects.CLUSTER, name) is not None:
         raise KubeError(f"KafkaCluster {name} exists: delete it first; its claims stay")
     plan = kept.plan
-    moved = [
-        node
-        for node in plan.nodes
-        if all(found.find(objects.CLAIM, disk.becomes) is not None for disk in node.disks)
-    ]
+    turn = _begin(found, plan)
+    claims, volumes = _by_name(found, objects.CLAIM), _by_name(found, objects.VOLUME)
+    moved = [node for node in plan.nodes if any(may_have_moved(disk, claims, volumes) for disk in node.disks)]
+    # A log dir that was renamed can only be renamed back through the claim with Spindle's name.
+    _rename(
+        found,
+        plan,
+        [
+            ClaimChange(disk, disk.claim, manifests.new_claim(plan, node, disk))
+            for node in moved
+            for disk in node.disks
+        ],
+        turn,
+    )
     _lay_out(found, plan, image, say, nodes=moved, undone=True)
     back = []
-    for disk in (disk for node in plan.nodes for disk in node.disks):
-        theirs = kept.claims[disk.claim]
-        theirs = {**theirs, "metadata": {**theirs["metadata"], "namespace": plan.namespace}}
-        back.append((disk.becomes, disk, theirs))
-    _rename(found, back)
-    for volume, policy in kept.policies.items():
-        found.patch(objects.VOLUME, volume, {"spec": {"persistentVolumeReclaimPolicy": policy}})
+    for node in plan.nodes:
+        for disk in node.disks:
+            if node not in moved and disk.claim in claims and not is_leaving(claims[disk.claim]):
+                continue  # it was never renamed
+            theirs = kept.claims[disk.claim]
+            theirs = {**theirs, "metadata": {**theirs["metadata"], "namespace": plan.namespace}}
+            back.append(ClaimChange(disk, disk.becomes, theirs))
+    _rename(found, plan, back, turn)
+    _still(found, plan, turn)
+    for volume in sorted(set(kept.policies) & set(_by_name(found, objects.VOLUME))):
+        policy = {"persistentVolumeReclaimPolicy": kept.policies[volume]}
+        found.patch(objects.VOLUME, volume, {"spec": policy})
     found.delete(objects.CONFIG_MAP, names.identity_map(name))
     found.patch(KAFKA, name, {"metadata": {"annotations": {strimzi.PAUSE: None}}})
     found.delete(objects.CONFIG_MAP, record_name(name))
     say(
         f"Kafka {name} belongs to Strimzi again; Strimzi starts it at its next reconciliation (within two minutes)"
     )
+
+
+def _begin(found: Objects, plan: TakeoverPlan) -> str:
+    """Note that this command works on the take-over from now on, so that one that was started before stops."""
+    turn = str(uuid.uuid4())
+    found.patch(objects.CONFIG_MAP, record_name(plan.name), {"data": {manifests.TURN_KEY: turn}})
+    return turn
+
+
+def _still(found: Objects, plan: TakeoverPlan, turn: str) -> None:
+    """Raise KubeError if another command was started meanwhile, which would change the same claims."""
+    kept = found.find(objects.CONFIG_MAP, record_name(plan.name)) or {}
+    if (kept.get("data") or {}).get(manifests.TURN_KEY) != turn:
+        raise KubeError(
+            f"another spindle takeover of Kafka {plan.name} was started meanwhile: this one ends here. Wait for the other one, or run the command again"
+        )
+
+
+def _unchanged(found: Objects, plan: TakeoverPlan) -> None:
+    """Raise KubeError if the cluster has other nodes than when the take-over was planned."""
+    pools = found.every(POOL, f"{strimzi.LABEL_CLUSTER}={plan.name}")
+    changed = strimzi.node_ids(pools) ^ {node.node_id for node in plan.nodes}
+    if changed:
+        raise KubeError(
+            f"nodes of the Kafka cluster were added or removed since the take-over was planned: {some(sorted(map(str, changed)))}. "
+            f"To resolve: {in_namespace(f'spindle takeover undo {plan.name}', plan.namespace)}, then run the command again"
+        )
 
 
 def _pause(found: Objects, plan: TakeoverPlan, say: Say) -> None:
@@ -185,7 +229,8 @@ def _pause(found: Objects, plan: TakeoverPlan, say: Say) -> None:
 def _stop(found: Objects, plan: TakeoverPlan, nodes: Sequence[NodePlan], say: Say) -> None:
     """Delete Strimzi's StrimziPodSets; their pods shut down gracefully."""
     pods = {node.pod for node in nodes}
-    owners: set[str] = set()
+    # A set whose pods are missing at the moment would create them again.
+    owners = {strimzi.pod_set(node.pod) for node in nodes}
     for pod in found.every(objects.POD, f"{strimzi.LABEL_CLUSTER}={plan.name}"):
         if pod["metadata"]["name"] in pods:
             owners |= {
@@ -203,27 +248,46 @@ def _stop(found: Objects, plan: TakeoverPlan, nodes: Sequence[NodePlan], say: Sa
     say(f"{counted(len(pods), 'controller' if nodes and nodes[0].controller else 'broker')} stopped")
 
 
-def _rename(found: Objects, changes: Sequence[tuple[str, DiskPlan, Json]]) -> None:
-    """Reserve volumes for other claims, all at once: Kafka is down meanwhile. A volume stays Released, with its data, until it is reserved.
+def _due(found: Objects, changes: Sequence[ClaimChange]) -> list[ClaimChange]:
+    """The changes that are not done yet; if one of them is refused, KubeError."""
+    claims, volumes = _by_name(found, objects.CLAIM), _by_name(found, objects.VOLUME)
+    findings = [(each, may_change(each, claims, volumes)) for each in changes]
+    refused = [f"- {finding.refusal}" for _, finding in findings if finding.refusal]
+    if refused:
+        raise KubeError(
+            "no claim was changed, because claims or volumes are not as they were when the take-over was planned.\n"
+            + "\n".join(refused)
+            + "\nTo resolve: correct this and run the command again."
+        )
+    return [each for each, finding in findings if not finding.done]
 
-    Args:
-        changes: the name of the present claim, its disk, and the claim that follows.
-    """
+
+def _rename(found: Objects, plan: TakeoverPlan, changes: Sequence[ClaimChange], turn: str) -> None:
+    """Reserve volumes for other claims, all at once: Kafka is down meanwhile. A volume stays Released, with its data, until it is reserved."""
+    due = _due(found, changes)
     there = _by_name(found, objects.CLAIM)
-    due = [each for each in changes if each[2]["metadata"]["name"] not in there]
-    former = {old for old, _, _ in due if old in there}
-    for old in sorted(former):
-        found.delete(objects.CLAIM, old, there[old]["metadata"]["uid"])
+    leaving = {each.former for each in due if each.former in there}
+    leaving |= {each.name for each in due if each.name in there and is_leaving(there[each.name])}
+    _still(found, plan, turn)
+    for (
+        each
+    ) in due:  # others may have set it back since the first step, and then the volume would go with its claim
+        found.patch(objects.VOLUME, each.disk.volume, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
+    for name in sorted(leaving):
+        found.delete(objects.CLAIM, name, there[name]["metadata"]["uid"])
 
     def gone() -> bool:
-        return former.isdisjoint(_by_name(found, objects.CLAIM))
+        return leaving.isdisjoint(_by_name(found, objects.CLAIM))
 
-    _until(f"the former claims are deleted: {some(sorted(former))}", gone, _GONE_S)
-    for _, disk, new in due:
-        found.patch(
-            objects.VOLUME, disk.volume, reserve(new["metadata"]["namespace"], new["metadata"]["name"])
-        )
-        found.apply(new)
+    _until(
+        f"the former claims are deleted, which pods that use them prevent: {some(sorted(leaving))}",
+        gone,
+        _GONE_S,
+    )
+    _still(found, plan, turn)
+    for each in due:
+        found.patch(objects.VOLUME, each.disk.volume, reserve(each.namespace, each.name))
+        found.apply(dict(each.claim))
 
 
 def _lay_out(

@@ -14,6 +14,7 @@ from spindle.takeover.plan import DISKS_ROOT, DiskPlan, NodePlan, TakeoverPlan, 
 
 APP: Final = "spindle-takeover"
 RECORD_KEY: Final = "memory"
+TURN_KEY: Final = "turn"  # of the command that works on the take-over
 _UID: Final = 1000  # of Kafka in its stock image
 
 

@@ -105,6 +105,16 @@ def plan(strimzi: StrimziCluster) -> TakeoverPlan:
     )
 
 
+def node_ids(pools: Sequence[StrimziObject]) -> set[int]:
+    """The ids of all nodes of pools."""
+    return {node for pool in pools for node in _node_ids(pool)}
+
+
+def pod_set(pod: str) -> str:
+    """The StrimziPodSet of a pod, which is named after the cluster and the pool."""
+    return pod.rpartition("-")[0]
+
+
 def _problems(strimzi: StrimziCluster) -> list[str]:
     """Problems of the cluster as a whole."""
     found = []
