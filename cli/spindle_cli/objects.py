@@ -80,11 +80,23 @@ class Objects:
             raise NotFoundError(f"there is no {kind.name} {name} in namespace {self.namespace}")
         return found
 
-    def apply(self, obj: Mapping[str, Any]) -> None:
-        """Server-side apply with force: take over these fields from other field managers."""
+    def apply(self, obj: Mapping[str, Any], *, dry_run: bool = False) -> None:
+        """Server-side apply with force: take over these fields from other field managers.
+
+        Args:
+            dry_run: only check whether the API server would accept it.
+        """
         kind, name = KINDS[obj["kind"]], str(obj["metadata"]["name"])
+        how: Json = {"dry_run": "All"} if dry_run else {}
         self._call(
-            "patch", kind, name, dict(obj), field_manager=FIELD_MANAGER, force=True, _content_type=_APPLY
+            "patch",
+            kind,
+            name,
+            dict(obj),
+            field_manager=FIELD_MANAGER,
+            force=True,
+            _content_type=_APPLY,
+            **how,
         )
 
     def patch(self, kind: Kind, name: str, body: Mapping[str, Any]) -> None:

@@ -104,6 +104,7 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
         plan = strimzi.plan(theirs)
         if plan.problems:
             raise KubeError("nothing was changed.\n" + "\n".join(f"- {each}" for each in plan.problems))
+        _accepted(found, plan)
         policies = {key: _policy(volume) for key, volume in theirs.volumes.items()}
         kept = manifests.takeover_record(plan, theirs.claims, policies)
         found.create(objects.CONFIG_MAP, manifests.record_map(kept))
@@ -202,6 +203,17 @@ def _still(found: Objects, plan: TakeoverPlan, turn: str) -> None:
         raise KubeError(
             f"another spindle takeover of Kafka {plan.name} was started meanwhile: this one ends here. Wait for the other one, or run the command again"
         )
+
+
+def _accepted(found: Objects, plan: TakeoverPlan) -> None:
+    """Raise KubeError if the API server would refuse the KafkaCluster, which is applied last, when Kafka is down."""
+    try:
+        found.apply(plan.manifest, dry_run=True)
+    except KubeError as error:
+        raise KubeError(
+            f"nothing was changed, because the API server does not accept the KafkaCluster of the plan.\n- {error}\n"
+            f"To resolve: change what it names in Kafka {plan.name} or its node pools, and run the command again."
+        ) from error
 
 
 def _unchanged(found: Objects, plan: TakeoverPlan) -> None:

@@ -107,13 +107,17 @@ def _take(place: VolumePlace) -> None:
 def _put_back(place: VolumePlace) -> None:
     paths = _Paths.of(place)
     before = volumes.restore(_text(paths.root, volumes.RECORD))
-    _write(paths.root, _OUR_META, before.text)
-    away, kept = paths.aside(place, paths.ours)
+    if (
+        paths.ours.exists()
+    ):  # otherwise it was interrupted before the log dir was renamed, or after it was renamed back
+        _write(paths.root, _OUR_META, before.text)
+        paths.ours.rename(paths.theirs)
+    away, kept = paths.aside(place, paths.theirs)
     if kept.exists() and not away.exists():
         kept.rename(away)
-    paths.ours.rename(paths.theirs)
-    (paths.root / volumes.RECORD).unlink()
     _settle(paths.root, paths.theirs)
+    (paths.root / volumes.RECORD).unlink()
+    _settle(paths.root)
 
 
 def _settle(*folders: Path) -> None:

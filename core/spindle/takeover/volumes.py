@@ -139,16 +139,16 @@ def may_take(order: VolumeOrder, place: VolumePlace, seen: VolumeObservation) ->
 
 def may_put_back(order: VolumeOrder, place: VolumePlace, seen: VolumeObservation) -> VolumeFinding:
     """Whether the former layout may be restored: only while no pod of Spindle has started on the volume."""
-    if seen.meta is not None and seen.ours is None:
+    if seen.record is None and seen.meta is not None and seen.ours is None:
         return VolumeFinding(done=True)
-    if seen.record is None or seen.ours is None:
+    if seen.record is None or (seen.meta is None) == (seen.ours is None):
         return VolumeFinding(f"{place.path} has no record of its former state")
     if seen.identity:
         return VolumeFinding(
             f"{place.path}: Spindle has started Kafka on it, and Kafka under Strimzi could not read the data written since"
         )
     if seen.locked:
-        return VolumeFinding(f"{place.path}/log is in use by a process")
+        return VolumeFinding(f"{place.path} is in use by a process")
     try:
         before = restore(seen.record)
     except ValueError as error:
