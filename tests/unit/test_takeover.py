@@ -168,6 +168,22 @@ def test_what_was_is_written_down_and_read_again() -> None:
         parse_record("{}")
 
 
+def test_claims_without_a_class_get_that_of_their_volume_and_not_the_default_one() -> None:
+    found = theirs()
+    claims = copy.deepcopy(found.claims)
+    for each in claims.values():
+        del each["spec"]["storageClassName"]
+    volumes = copy.deepcopy(found.volumes)
+    volumes["pv-data-3-demo-brokers-0"]["spec"]["storageClassName"] = "slow"
+    made = strimzi.plan(replace(found, claims=claims, volumes=volumes))
+    node = made.brokers[0]
+    new = [manifests.new_claim(made, node, disk)["spec"] for disk in node.disks]
+    assert [spec["storageClassName"] for spec in new] == ["", "slow"]
+    kept = manifests.takeover_record(made, claims, dict.fromkeys(volumes, "Delete")).claims
+    back = [kept[disk.claim]["spec"]["storageClassName"] for disk in node.disks]
+    assert back == ["", "slow"]
+
+
 def test_claims_say_nothing_before_their_disks_were_read_and_then_all_of_it() -> None:
     made = planned()
     node = made.brokers[0]

@@ -28,10 +28,14 @@ def takeover_record(
         policies: PersistentVolume → its reclaim policy.
     """
     disks = [disk for node in plan.nodes for disk in node.disks]
-    kept = backup(claims[disk.claim] for disk in disks)
+    classes = {disk.claim: disk.storage_class for disk in disks}
+    kept = {obj["metadata"]["name"]: obj for obj in backup(claims[claim] for claim in classes)}
     return TakeoverRecord(
         plan,
-        {obj["metadata"]["name"]: obj for obj in kept},
+        {
+            name: {**obj, "spec": {"storageClassName": classes[name], **obj["spec"]}}
+            for name, obj in kept.items()
+        },
         {disk.volume: policies[disk.volume] for disk in disks},
     )
 

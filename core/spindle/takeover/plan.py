@@ -21,7 +21,8 @@ class DiskPlan:
         volume: the PersistentVolume.
         folder: the log dir at its root.
         disk: ``disk0``, …, or ``metadata``.
-        size, storage_class: of the new claim.
+        size: of the new claim.
+        storage_class: of the new claim; empty for none, which is not the default class.
     """
 
     claim: str

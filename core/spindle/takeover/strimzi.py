@@ -227,7 +227,10 @@ def _disk(
     becomes = names.claim_name(strimzi.name, as_node, disk)
     if becomes in strimzi.claims:
         return f"claim {becomes} exists already, but {claim} would get this name: delete it first if it is not needed"
+    # A claim that is older than the default class has none, like its volume. One that is created now without a class gets the default.
     storage_class = (found.get("spec") or {}).get("storageClassName")
+    if storage_class is None:
+        storage_class = str((strimzi.volumes[volume].get("spec") or {}).get("storageClassName") or "")
     return DiskPlan(claim, becomes, volume, f"kafka-log{node}", disk, asked, storage_class)
 
 
