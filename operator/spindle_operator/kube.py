@@ -140,15 +140,8 @@ class Kube:
         within: ByteBudget | None = None,
     ) -> list[Json]:
         """Read only the metadata of all objects of a kind: to see which have changed, for kinds with large specs."""
-        query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
-        found: list[Json] = []
-        while True:
-            answer = await self._retried("GET", kind.path(namespace), query, accept=_METADATA, within=within)
-            found.extend(answer.get("items") or [])
-            following = answer.get("metadata", {}).get("continue")
-            if not following:
-                return found
-            query["continue"] = following
+        found, _ = await self.listed(kind, namespace, selector, whole=False, within=within)
+        return found
 
     async def revision(self, kind: Kind, namespace: str | None) -> str:
         """The resourceVersion of a list now: not lower than any that the server gave before, unless its data was restored. Not retried: that it does not answer matters."""
