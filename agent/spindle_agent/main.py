@@ -16,8 +16,6 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Imported here: everything loaded earlier is in the memory of every worker.
     import asyncio  # noqa: PLC0415
-    import contextlib  # noqa: PLC0415
-    import ctypes  # noqa: PLC0415
     import gc  # noqa: PLC0415
     import logging  # noqa: PLC0415
 
@@ -27,6 +25,7 @@ def main() -> None:
     from spindle_agent import service  # noqa: PLC0415
     from spindle_agent.options import parse  # noqa: PLC0415
     from spindle_shared import logs  # noqa: PLC0415
+    from spindle_shared.freed_memory import give_back  # noqa: PLC0415
 
     options = parse(sys.argv[1:])
     # Kafka errors are raised and logged by the agent; aiohttp's server logs a traceback for each malformed request.
@@ -37,8 +36,7 @@ def main() -> None:
 
     key = keys.load_or_make(options.node, options.key_file)
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # a C library that has no such function
-        ctypes.CDLL(None).malloc_trim(0)  # what loading has left over: 3 MB
+    give_back()  # what loading has left over: 3 MB
     gc.freeze()  # what is loaded by now stays, so no collection needs to visit it
 
     async def run_and_leave() -> None:

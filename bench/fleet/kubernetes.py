@@ -15,11 +15,11 @@ from typing import Any
 
 from kubernetes.aio.client.configuration import Configuration
 
-from spindle_operator.freed_memory import use_one_heap
 from spindle_operator.kube import Kube
 from spindle_operator.mirror import Mirror
 from spindle_operator.observe import _Reader
 from spindle_operator.rebalance_cache import RebalanceCache
+from spindle_shared.freed_memory import use_one_heap
 
 _PORT = 19092
 _LOOKS = 5

@@ -6,6 +6,7 @@
 import argparse
 import asyncio
 import contextlib
+import os
 import resource
 import subprocess
 import sys
@@ -14,11 +15,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.fleet.nodes import resident_mib
 from bench.fleet.shape import Shape, address
 from spindle_operator import ca
 from spindle_operator.connection import Access
-from spindle_operator.freed_memory import give_back, use_one_heap
 from spindle_operator.kafka_executor import KafkaExecutor
+from spindle_shared.freed_memory import give_back, use_one_heap
 
 _PORT = 19091
 _LOOKS = 4
@@ -62,15 +64,10 @@ async def measure(access: Access) -> None:
         give_back()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         sys.stdout.write(
-            f"  look {number + 1}: {cpu:.2f} s of CPU, {took:.1f} s, {len(view.partitions)} partitions, {told} brokers, {_resident():.0f} MiB, peak {peak:.0f} MiB\n"
+            f"  look {number + 1}: {cpu:.2f} s of CPU, {took:.1f} s, {len(view.partitions)} partitions, {told} brokers, {resident_mib(os.getpid())} MiB, peak {peak:.0f} MiB\n"
         )
         sys.stdout.flush()
     await executor.shutdown()
-
-
-def _resident() -> float:
-    """MiB."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
 
 
 def main() -> None:

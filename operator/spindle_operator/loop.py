@@ -35,7 +35,6 @@ from spindle_operator.act import (
     Result,
 )
 from spindle_operator.descriptions import describe
-from spindle_operator.freed_memory import give_back
 from spindle_operator.health import Health
 from spindle_operator.kafka_executor import KafkaExecutor
 from spindle_operator.kinds import KAFKA_CLUSTER, Kind
@@ -57,6 +56,7 @@ from spindle_operator.report import (
 from spindle_operator.topic_answers import TopicAnswers
 from spindle_shared import logs
 from spindle_shared.api_answers import ApiError, Json
+from spindle_shared.freed_memory import give_back
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import signal
 import sys
 from typing import Final
 
-from spindle_operator.freed_memory import use_one_heap
 from spindle_operator.options import parse
 from spindle_shared import logs
+from spindle_shared.freed_memory import use_one_heap
 
 # kopf reports each event's handler as succeeded; kafka-python reports each connection attempt. Both are noise: failures of
 # either come back as errors that the operator logs. aiohttp's server logs a traceback for each malformed request.

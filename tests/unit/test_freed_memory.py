@@ -10,7 +10,7 @@ import pytest
 _PROGRAM = """
 import threading
 from pathlib import Path
-from spindle_operator.freed_memory import give_back, use_one_heap
+from spindle_shared.freed_memory import give_back, use_one_heap
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1])

@@ -1,6 +1,6 @@
 """Gives memory that was freed back to the kernel: glibc keeps most of it, one heap for each thread that decoded something.
 
-With a hundred brokers, that is a third of what an observation of Kafka leaves behind. On another C library nothing happens.
+With a hundred brokers, that is a third of what the operator's observation of Kafka leaves behind. On another C library nothing happens.
 """
 
 import contextlib
