@@ -24,7 +24,7 @@ from spindle.brokers.volume_room import (
 )
 from spindle.model import disk_facts, objects
 from spindle.model.broker_disks import disks_of
-from spindle.model.claim_volumes import has_held, hosts_of_volumes
+from spindle.model.claim_volumes import has_held, hosts_of_volumes, is_for
 from spindle.model.lost_brokers import node_is_lost
 from spindle.model.maintenance import disk_requests
 from spindle.model.nodes import section
@@ -204,8 +204,7 @@ def may_become(
 ) -> bool:
     """Whether a volume is free or reserved for a disk, is of its broker's class and on its node, and is large enough."""
     spec, pool = section(volume, "spec"), state.pool_of(broker)
-    ref = section(spec, "claimRef")
-    if ref and (ref.get("namespace"), ref.get("name")) != (state.namespace, disk["claim"]):
+    if spec.get("claimRef") and not is_for(state, volume, disk["claim"]):
         return False
     if section(volume, "status").get("phase") == "Released":
         return False  # the claim of this disk was bound to it and was deleted

@@ -198,10 +198,9 @@ def _place_new(
     placed = {}
     for broker_id, zone in found.assignments.items():
         node = found.nodes[broker_id] if pool.disks.all else None
-        chosen = [objects.name(volume) for volume in volumes[node]] if node is not None else None
+        chosen = [None] * pool.disks.most if node is None else [objects.name(each) for each in volumes[node]]
         disks = [
-            new_disk(state, broker_id, names.disk_name(index)) | ({"pv": volume} if volume else {})
-            for index, volume in enumerate([""] * pool.disks.most if chosen is None else chosen)
+            new_disk(state, broker_id, names.disk_name(index), volume) for index, volume in enumerate(chosen)
         ]
         where_text = (f"zone {zone}" if zone else "no zone") + (f" on node {node}" if node else "")
         builder.do(
@@ -295,13 +294,14 @@ def _claimed_by(claim: SnapshotObject) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
-def new_disk(state: ClusterState, broker_id: int, disk: str) -> dict[str, Any]:
-    """The entry of a disk that Kafka has never used."""
+def new_disk(state: ClusterState, broker_id: int, disk: str, volume: str | None = None) -> dict[str, Any]:
+    """The entry of a disk that Kafka has never used; with the volume that is chosen for it, if there is one."""
     return {
         "name": disk,
         "claim": names.claim_name(state.name, broker_id, disk),
         "directoryId": uuid_from_entropy(state.snap.entropy, "broker", str(broker_id), disk),
         "mode": "Active",
+        **({"pv": volume} if volume else {}),
     }
 
 

@@ -83,6 +83,12 @@ def carry_out(
     return choice != VolumeChoice()
 
 
+def may_be_reserved(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any]) -> bool:
+    """Whether the volume on record for a disk is not listed, so that it is not known whether it is reserved."""
+    name = chosen(state, broker, disk)
+    return name is not None and name not in state.volumes
+
+
 def unavailable(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any]) -> Waiting:
     """The volume on record for a new disk is not listed, or cannot be reserved now."""
     name, volume = str(disk["pv"]), state.volumes.get(str(disk["pv"]))

@@ -24,7 +24,7 @@ def kept_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
     return [
         volume
         for volume in state.volumes.values()
-        if _kept_for(state, volume, claim_name) and not section(volume, "spec", "claimRef").get("uid")
+        if is_for(state, volume, claim_name) and not section(volume, "spec", "claimRef").get("uid")
     ]
 
 
@@ -33,7 +33,7 @@ def left_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
     return [
         volume
         for volume in state.volumes.values()
-        if _kept_for(state, volume, claim_name)
+        if is_for(state, volume, claim_name)
         and section(volume, "spec", "claimRef").get("uid")
         and section(volume, "status").get("phase") == "Released"
     ]
@@ -42,7 +42,7 @@ def left_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
 def has_held(state: ClusterState, claim_name: str) -> bool:
     """Whether a volume is reserved for a claim, or bound to it; the claim itself may not be listed yet."""
     return any(
-        _kept_for(state, volume, claim_name) and section(volume, "status").get("phase") != "Released"
+        is_for(state, volume, claim_name) and section(volume, "status").get("phase") != "Released"
         for volume in state.volumes.values()
     )
 
@@ -77,6 +77,7 @@ def note_volume(claim: SnapshotObject, volume: SnapshotObject) -> Patch:
     return Patch(kind="PersistentVolumeClaim", name=objects.name(claim), uid=objects.uid(claim), body=body)
 
 
-def _kept_for(state: ClusterState, volume: SnapshotObject, claim_name: str) -> bool:
+def is_for(state: ClusterState, volume: SnapshotObject, claim_name: str) -> bool:
+    """Whether a volume refers to a claim of this name, reserved for it, bound to it, or retained from it."""
     ref = section(volume, "spec", "claimRef")
     return (ref.get("namespace"), ref.get("name")) == (state.namespace, claim_name)

@@ -11,10 +11,9 @@ from typing import Final
 
 from spindle.api import names
 from spindle.api.enums import DiskState
-from spindle.brokers.all_disks import chosen
 from spindle.brokers.claim_annotations import claim_annotations
 from spindle.brokers.records import return_deadline_passed
-from spindle.brokers.volume_choice import unavailable
+from spindle.brokers.volume_choice import may_be_reserved, unavailable
 from spindle.config.broker_settings import put_back_on, wait_for_revert
 from spindle.disks.disk_inventory import BEGUN, DiskInventory
 from spindle.evacuation.stuck import find_stuck, room_of
@@ -305,9 +304,7 @@ def _reserved(state: ClusterState, builder: PlanBuilder, broker: SnapshotObject)
     kept = [volume for disk in new for volume in kept_volumes(state, disk["claim"])]
     for volume in kept:
         builder.do(refer(volume, None))
-    unlisted = [
-        d for d in new if (name := chosen(state, broker, d)) is not None and name not in state.volumes
-    ]
+    unlisted = [disk for disk in new if may_be_reserved(state, broker, disk)]
     builder.wait(*(unavailable(state, broker, disk) for disk in unlisted))
     return bool(kept or unlisted)
 

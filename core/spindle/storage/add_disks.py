@@ -149,7 +149,7 @@ def _add(
     ran = any(disk.get("pvUid") for disk in disks_of(broker))
     free.given.update(volumes)
     for name, volume in zip_longest(found, volumes[: len(found)]):
-        entry = new_disk(state, broker_id, name) | ({"pv": volume} if volume else {})
+        entry = new_disk(state, broker_id, name, volume)
         records.add_disk(broker_id, entry | {"mode": disk_facts.ABSENT, "added": True} if ran else entry)
     if found:
         builder.events.append(

@@ -9,9 +9,9 @@ from typing import Final
 
 from spindle.api import names
 from spindle.api.enums import DiskState
-from spindle.brokers.all_disks import NodeVolumes, chosen, class_problem, kept_names, without_volume
+from spindle.brokers.all_disks import NodeVolumes, class_problem, kept_names, without_volume
 from spindle.brokers.claim_annotations import list_on
-from spindle.brokers.volume_choice import unavailable
+from spindle.brokers.volume_choice import may_be_reserved, unavailable
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import BEGUN, OUT, DiskInventory
 from spindle.evacuation.disk_replacement import retire
@@ -194,12 +194,11 @@ def _undo(
         kept = [*kept_volumes(state, slot.disk["claim"]), *(() if left_out else _blank(state, slot))]
         for volume in kept:
             builder.do(refer(volume, None))
-        broker = state.brokers[slot.broker]
-        name = chosen(state, broker, slot.disk)
         if kept:
             return
-        if name is not None and name not in state.volumes:
-            builder.wait(unavailable(state, broker, slot.disk))  # it may be reserved for this disk
+        broker = state.brokers[slot.broker]
+        if may_be_reserved(state, broker, slot.disk):
+            builder.wait(unavailable(state, broker, slot.disk))
         else:
             records.drop_disk(slot.broker, slot.name)
 
