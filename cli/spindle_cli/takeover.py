@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from spindle.api import names
 from spindle.manifests.backup import reserve
+from spindle.model.objects import deleting
 from spindle.model.waiting import counted, some
 from spindle.takeover import manifests, strimzi
-from spindle.takeover.claims import ClaimChange, is_leaving, may_change, may_have_moved
+from spindle.takeover.claims import ClaimChange, may_change, may_have_moved
 from spindle.takeover.converted import Converted, converted
 from spindle.takeover.downtime import Downtime, downtime
 from spindle.takeover.plan import NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
@@ -113,11 +114,7 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
         raise KubeError(
             f"KafkaCluster {name} exists already: the cluster was taken over. See: {in_namespace(f'spindle status {name}', plan.namespace)}"
         )
-    changes = [
-        ClaimChange(disk, disk.claim, manifests.new_claim(plan, node, disk))
-        for node in plan.nodes
-        for disk in node.disks
-    ]
+    changes = _to_ours(plan, plan.nodes)
     _unchanged(found, plan)
     _due(found, changes)
     turn = _begin(found, plan)
@@ -157,21 +154,12 @@ def undo(found: Objects, name: str, image: str, say: Say) -> None:
     claims, volumes = _by_name(found, objects.CLAIM), _by_name(found, objects.VOLUME)
     moved = [node for node in plan.nodes if any(may_have_moved(disk, claims, volumes) for disk in node.disks)]
     # A log dir that was renamed can only be renamed back through the claim with Spindle's name.
-    _rename(
-        found,
-        plan,
-        [
-            ClaimChange(disk, disk.claim, manifests.new_claim(plan, node, disk))
-            for node in moved
-            for disk in node.disks
-        ],
-        turn,
-    )
+    _rename(found, plan, _to_ours(plan, moved), turn)
     _lay_out(found, plan, image, say, nodes=moved, undone=True)
     back = []
     for node in plan.nodes:
         for disk in node.disks:
-            if node not in moved and disk.claim in claims and not is_leaving(claims[disk.claim]):
+            if node not in moved and disk.claim in claims and not deleting(claims[disk.claim]):
                 continue  # it was never renamed
             theirs = kept.claims[disk.claim]
             theirs = {**theirs, "metadata": {**theirs["metadata"], "namespace": plan.namespace}}
@@ -260,6 +248,15 @@ def _stop(found: Objects, plan: TakeoverPlan, nodes: Sequence[NodePlan], say: Sa
     say(f"{counted(len(pods), 'controller' if nodes and nodes[0].controller else 'broker')} stopped")
 
 
+def _to_ours(plan: TakeoverPlan, nodes: Sequence[NodePlan]) -> list[ClaimChange]:
+    """The volumes of nodes get claims with Spindle's names."""
+    return [
+        ClaimChange(disk, disk.claim, manifests.new_claim(plan, node, disk))
+        for node in nodes
+        for disk in node.disks
+    ]
+
+
 def _due(found: Objects, changes: Sequence[ClaimChange]) -> list[ClaimChange]:
     """The changes that are not done yet; if one of them is refused, KubeError."""
     claims, volumes = _by_name(found, objects.CLAIM), _by_name(found, objects.VOLUME)
@@ -279,11 +276,10 @@ def _rename(found: Objects, plan: TakeoverPlan, changes: Sequence[ClaimChange], 
     due = _due(found, changes)
     there = _by_name(found, objects.CLAIM)
     leaving = {each.former for each in due if each.former in there}
-    leaving |= {each.name for each in due if each.name in there and is_leaving(there[each.name])}
+    leaving |= {each.name for each in due if each.name in there and deleting(there[each.name])}
     _still(found, plan, turn)
-    for (
-        each
-    ) in due:  # others may have set it back since the first step, and then the volume would go with its claim
+    # Others may have set it back since the first step, and then the volume would go with its claim.
+    for each in due:
         found.patch(objects.VOLUME, each.disk.volume, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
     for name in sorted(leaving):
         found.delete(objects.CLAIM, name, there[name]["metadata"]["uid"])

@@ -107,9 +107,8 @@ def _take(place: VolumePlace) -> None:
 def _put_back(place: VolumePlace) -> None:
     paths = _Paths.of(place)
     before = volumes.restore(_text(paths.root, volumes.RECORD))
-    if (
-        paths.ours.exists()
-    ):  # otherwise it was interrupted before the log dir was renamed, or after it was renamed back
+    # Otherwise it was interrupted before the log dir was renamed, or after it was renamed back.
+    if paths.ours.exists():
         _write(paths.root, _OUR_META, before.text)
         paths.ours.rename(paths.theirs)
     away, kept = paths.aside(place, paths.theirs)

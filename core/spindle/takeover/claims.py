@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spindle.model import objects
 from spindle.takeover.plan import DiskPlan
 
 KubeObject = Mapping[str, Any]
@@ -75,7 +76,9 @@ def may_change(
             f"volume {wanted} is reserved for claim {reference}, not for {change.former}: set its claimRef back, or delete that claim if it is not needed"
         )
     there = claims.get(change.name)
-    return ClaimFinding(done=there is not None and not is_leaving(there) and change.former not in claims)
+    return ClaimFinding(
+        done=there is not None and not objects.deleting(there) and change.former not in claims
+    )
 
 
 def may_have_moved(
@@ -84,11 +87,6 @@ def may_have_moved(
     """Whether a volume has or had the claim with Spindle's name, so that its log dir may have been renamed."""
     reference = reserved_for(volumes.get(disk.volume, {}))
     return disk.becomes in claims or reference.rpartition("/")[2] == disk.becomes
-
-
-def is_leaving(claim: KubeObject) -> bool:
-    """Whether a claim is being deleted; it cannot be kept any more."""
-    return claim["metadata"].get("deletionTimestamp") is not None
 
 
 def volume_of(claim: KubeObject) -> str:
