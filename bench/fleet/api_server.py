@@ -25,7 +25,7 @@ _MANAGED = 0.4  # of an object's bytes are managedFields, which the model's obje
 
 
 def _objects(brokers: int) -> dict[Kind, list[str]]:
-    """The objects of a cluster that has come up, as JSON: those of up to a hundred brokers, and renumbered copies of them."""
+    """The objects of a cluster that has come up, as JSON: those of up to a hundred brokers, and renumbered copies of all of them: more brokers come in hundreds."""
     found: dict[Kind, list[str]] = {kind: [] for kind in (*LOOKED_AT, KAFKA_REBALANCE)}
     world = empty(min(brokers, _MODEL))
     shared = {world.get("ConfigMap", names.identity_map("demo"))["data"]["clusterId"]}
@@ -36,8 +36,8 @@ def _objects(brokers: int) -> dict[Kind, list[str]]:
         meta = {**obj["metadata"], "managedFields": [{"manager": "spindle", "fieldsV1": fields}]}
         text = json.dumps({**obj, "metadata": meta})
         of_broker = (numbers := _NUMBER.findall(name)) and int(numbers[0]) < _CONTROLLERS
-        copies = range(brokers // _MODEL if of_broker else 1) if brokers > _MODEL else range(1)
-        found[of] += [_copy(text, number, shared) if number else text for number in copies]
+        copies = max(1, brokers // _MODEL) if of_broker else 1
+        found[of] += [_copy(text, number, shared) if number else text for number in range(copies)]
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from spindle.api.cluster import MAX_CLUSTER_DISKS
 from spindle.model.allowed import Allowed, read
 from tests.chart.conftest import CHART, Render
 from tools import chart_crds
@@ -171,6 +172,11 @@ def test_roles_that_are_handed_on_write_no_clusters_and_no_records_of_brokers(re
         if {*rule["verbs"]} - {"get", "list", "watch"}
     }
     assert written == {"kafkausers", "kafkatopics", "kafkarebalances"}
+
+
+def test_no_more_disks_can_be_allowed_than_the_definition_takes() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert schema["properties"]["allow"]["properties"]["disksPerCluster"]["maximum"] == MAX_CLUSTER_DISKS
 
 
 def test_what_clusters_may_ask_for_reaches_the_operator(render: Render) -> None:
