@@ -216,13 +216,15 @@ def _unchanged(found: Objects, plan: TakeoverPlan) -> None:
 
 
 def _pause(found: Objects, plan: TakeoverPlan, say: Say) -> None:
+    stale = strimzi.pause_that_ended(found.get(KAFKA, plan.name))
+    if stale is not None:
+        raise KubeError(f"{stale}. Then run the command again")
     found.patch(KAFKA, plan.name, {"metadata": {"annotations": {strimzi.PAUSE: "true"}}})
-
-    def paused() -> bool:
-        conditions = (found.get(KAFKA, plan.name).get("status") or {}).get("conditions") or ()
-        return any(c.get("type") == "ReconciliationPaused" and c.get("status") == "True" for c in conditions)
-
-    _until("Strimzi reports the condition ReconciliationPaused", paused, _PAUSED_S)
+    _until(
+        "Strimzi reports the condition ReconciliationPaused",
+        lambda: strimzi.paused(found.get(KAFKA, plan.name)),
+        _PAUSED_S,
+    )
     say("Strimzi has paused its reconciliation of the cluster")
 
 

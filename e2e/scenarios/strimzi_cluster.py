@@ -3,12 +3,14 @@
 Strimzi's operator does not run: its actions, creating pods and reporting that it is paused, are done here by hand.
 """
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from e2e.scenarios.lab import CLUSTER, Lab, client_pod, run_client
+from e2e.scenarios.lab import CLUSTER, Lab, LabError, client_pod, run_client
 
 GROUP: Final = "kafka.strimzi.io"
 SETS: Final = "core.strimzi.io"
@@ -161,7 +163,6 @@ class StrimziCluster:
             lab.kubectl("wait", "--for=condition=Established", f"crd/{plural}", "--timeout=30s")
         lab.apply(self._kafka(), *(self._pool(pool) for pool in ("broker", "controller")), self._service())
         lab.apply(*self._topic_and_user())
-        lab.apply_status("kafka", CLUSTER, self._status())
         for pool, ids in (("broker", BROKERS), ("controller", CONTROLLERS)):
             lab.apply_status("kafkanodepool", pool, {"nodeIds": list(ids)})
         lab.apply(
@@ -184,6 +185,25 @@ class StrimziCluster:
             self.lab.kubectl(
                 "wait", "--for=condition=Ready", f"pod/{self.pod_name(node)}", "--timeout=240s", timeout=260
             )
+        self.lab.apply_status("kafka", CLUSTER, self._status())
+
+    @contextmanager
+    def reconciled(self) -> Iterator[None]:
+        """Report once a second whether reconciliation is paused, like its operator."""
+        over = threading.Event()
+
+        def run() -> None:
+            while not over.wait(1):
+                with suppress(LabError):  # it tries again in a second
+                    self.lab.apply_status("kafka", CLUSTER, self._status())
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def write(self) -> None:
         """Write numbered records with acks=all."""
@@ -208,10 +228,10 @@ class StrimziCluster:
         return int(run_client(self.lab, name, self.image, text, plain=True).split("RESULT ", 1)[1].split()[0])
 
     def _status(self) -> dict[str, Any]:
-        conditions = [
-            {"type": "Ready", "status": "True"},
-            {"type": "ReconciliationPaused", "status": "True"},  # the answer of its operator
-        ]
+        """What its operator writes at the end of a reconciliation."""
+        annotations = self.lab.the("kafka", CLUSTER)["metadata"].get("annotations") or {}
+        paused = annotations.get("strimzi.io/pause-reconciliation") == "true"
+        conditions = [{"type": "ReconciliationPaused" if paused else "Ready", "status": "True"}]
         return {"clusterId": CLUSTER_ID, "kafkaVersion": "4.3.1", "conditions": conditions}
 
     def _topic_and_user(self) -> list[dict[str, Any]]:

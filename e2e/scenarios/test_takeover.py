@@ -96,10 +96,12 @@ def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
     odd = before[theirs.claim(1, 1)]
     path = lab.the("persistentvolume", odd)["spec"]["local"]["path"]
     machine.run(theirs.hosts[1], "mkdir", f"{path}/log")
-    with pytest.raises(LabError, match="folder log already"):
+    with theirs.reconciled(), pytest.raises(LabError, match="folder log already"):
         lab.spindle("takeover", "run", CLUSTER, "--yes", *here, timeout=600)
     assert lab.get("kafkacluster", CLUSTER) is None
     print(lab.spindle("takeover", "undo", CLUSTER, *here, timeout=600))
+    with pytest.raises(LabError, match="still reports a pause that has ended"):
+        lab.spindle("takeover", "run", CLUSTER, "--yes", *here)
     assert {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in lab.list("pvc")} == before
     assert "strimzi.io/pause-reconciliation" not in lab.the("kafka", CLUSTER)["metadata"].get(
         "annotations", {}
@@ -110,7 +112,8 @@ def test_a_cluster_of_strimzis_is_taken_over_with_every_record(
 
     theirs.write_on("before")
     lab.until("the load runs", lambda: len(acknowledged(lab, "before").times) > 100, 120)
-    print(lab.spindle("takeover", "run", CLUSTER, "--yes", *here, timeout=900))
+    with theirs.reconciled():
+        print(lab.spindle("takeover", "run", CLUSTER, "--yes", *here, timeout=900))
     lab.until("status has the address", lambda: bool(lab.status().get("bootstrap")), 120)
     lab.apply(client_pod(lab, "after", spindle_image, f"FIRST = {_LATER}\n{CONNECT}{WRITE_ON}", {}))
     lab.until_ready(600)

@@ -23,6 +23,7 @@ CORE_GROUP: Final = "core.strimzi.io"
 LABEL_CLUSTER: Final = "strimzi.io/cluster"
 LABEL_POOL: Final = "strimzi.io/pool-name"
 PAUSE: Final = "strimzi.io/pause-reconciliation"
+_STALE: Final = "Strimzi still reports a pause that has ended"
 _QUORUMS: Final = (1, 3, 5)
 _POOL_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -115,6 +116,32 @@ def pod_set(pod: str) -> str:
     return pod.rpartition("-")[0]
 
 
+def paused(kafka: StrimziObject) -> bool:
+    """Whether Strimzi reports that it has paused its reconciliation of the Kafka resource."""
+    return _is_true(kafka, "ReconciliationPaused")
+
+
+def pause_that_ended(kafka: StrimziObject) -> str | None:
+    """What must happen first if Strimzi's last report is of a pause that somebody has ended since; None if it is not.
+
+    The next pause could not be told from it: Strimzi writes the condition again, with a new time, only when it has written another one in
+    between (``AbstractOperator.reconcileResource``, ``StatusDiff``), which it does at the end of a whole reconciliation.
+    """
+    meta = kafka["metadata"]
+    if not paused(kafka) or str((meta.get("annotations") or {}).get(PAUSE)).lower() == "true":
+        return None
+    return (
+        f"{_STALE} (Kafka {meta['name']} has the condition ReconciliationPaused without the annotation {PAUSE}), so it may be starting Kafka at this "
+        "moment: wait until it has reconciled once, which takes some minutes: kubectl wait "
+        f"kafka/{meta['name']} -n {meta.get('namespace')} --for=condition=Ready --timeout=15m"
+    )
+
+
+def _is_true(kafka: StrimziObject, kind: str) -> bool:
+    conditions = (kafka.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
+
+
 def _problems(strimzi: StrimziCluster) -> list[str]:
     """Problems of the cluster as a whole."""
     found = []
@@ -132,13 +159,9 @@ def _problems(strimzi: StrimziCluster) -> list[str]:
         found.append(
             f"Kafka {version or '(unknown version)'} is not supported by Spindle: upgrade it with Strimzi first. {refusal.unblocked_by}"
         )
-    ready = [
-        c
-        for c in strimzi.status.get("conditions") or ()
-        if c.get("type") in ("Ready", "ReconciliationPaused")
-    ]
-    if not any(condition.get("status") == "True" for condition in ready):
+    if not (_is_true(strimzi.kafka, "Ready") or paused(strimzi.kafka)):
         found.append("the Kafka resource is not Ready: Spindle takes over only a healthy cluster")
+    found += filter(None, [pause_that_ended(strimzi.kafka)])
     if strimzi.body.get("tieredStorage"):
         found.append(
             "spec.kafka.tieredStorage is set: Spindle's images have no plugin for it, so remote segments could not be read"
