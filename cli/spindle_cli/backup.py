@@ -11,6 +11,7 @@ from spindle.manifests.backup import Backup
 from spindle_cli import objects
 from spindle_cli.copied import command
 from spindle_cli.kube import Json, KubeError
+from spindle_cli.kubectl_yaml import documents
 from spindle_cli.objects import Objects
 
 
@@ -31,7 +32,7 @@ def collect(found: Objects, cluster: str, *, secrets: bool) -> tuple[str, list[s
         everything.append(found.find(objects.SECRET, names.ca_secret(cluster)))
         everything += found.every(objects.SECRET, f"{names.LABEL_CLUSTER}={cluster},{names.LABEL_USER}")
     volumes = _volumes(found)
-    text = yaml.safe_dump_all(parts.backup(each for each in everything if each is not None), sort_keys=False)
+    text = documents(parts.backup(each for each in everything if each is not None))
     return text, parts.not_retained(claims, volumes)
 
 

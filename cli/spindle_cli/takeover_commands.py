@@ -1,11 +1,9 @@
 """The commands ``spindle takeover``."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-import yaml
 
 from spindle.model.waiting import counted
 from spindle.takeover import strimzi
@@ -15,6 +13,7 @@ from spindle.takeover.plan import TakeoverPlan, steps
 from spindle_cli import takeover as work
 from spindle_cli.consent import consent
 from spindle_cli.kube import Kube
+from spindle_cli.kubectl_yaml import document, documents
 from spindle_cli.objects import Objects
 from spindle_cli.screen import say
 from spindle_cli.terminal import Namespace, sentences
@@ -23,17 +22,6 @@ app = typer.Typer(no_args_is_help=True, help="Take over a cluster from Strimzi, 
 
 Cluster = Annotated[str, typer.Argument(help="Name of Strimzi's Kafka resource.")]
 Image = Annotated[str | None, typer.Option(help="Spindle's image; default: the one that its operator runs.")]
-
-
-class _ForKubectl(yaml.SafeDumper):
-    """Quotes what kubectl would read as a number or a boolean, and PyYAML as text: names such as 1e3, 0o7 and y."""
-
-
-_ForKubectl.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9.]+[eE][-+]?[0-9]+$"), list("-+.0123456789")
-)
-_ForKubectl.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?0[oO][0-7_]+$"), list("-+0"))
-_ForKubectl.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^[yYnN]$"), list("yYnN"))
 
 
 @app.command()
@@ -87,12 +75,7 @@ def manifests_text(found: Sequence[Converted]) -> str:
     parts = []
     for each in found:
         notes = "".join(f"# {each.was}: {' '.join(note.split())}.\n" for note in each.notes)
-        manifest = (
-            ""
-            if each.manifest is None
-            else f"---\n{yaml.dump(dict(each.manifest), Dumper=_ForKubectl, sort_keys=False)}"
-        )
-        parts.append(notes + manifest)
+        parts.append(notes + documents(filter(None, [each.manifest])))
     return "".join(parts) or "# The cluster has no KafkaTopics and no KafkaUsers of Strimzi.\n"
 
 
@@ -105,7 +88,7 @@ def _page(made: TakeoverPlan, outage: Downtime) -> str:
     if not made.problems:
         parts.append("Steps of spindle takeover run:\n" + _list(steps(made)))
         parts.append(f"Downtime:\n- {outage.text()}\n")
-    parts.append("KafkaCluster that it applies:\n" + yaml.safe_dump(dict(made.manifest), sort_keys=False))
+    parts.append("KafkaCluster that it applies:\n" + document(made.manifest))
     return "\n".join(parts)
 
 
