@@ -14,7 +14,7 @@ from spindle.takeover import manifests, strimzi
 from spindle.takeover.claims import ClaimChange, may_change, may_have_moved
 from spindle.takeover.converted import Converted, converted
 from spindle.takeover.downtime import Downtime, downtime
-from spindle.takeover.plan import NodePlan, TakeoverPlan, TakeoverRecord, parse_record, record_name
+from spindle.takeover.plan import NodePlan, TakeoverPlan, TakeoverRecord, record_name
 from spindle_cli import objects
 from spindle_cli.copied import in_namespace
 from spindle_cli.kube import Json, Kube, KubeError
@@ -79,7 +79,7 @@ def recall(found: Objects, name: str) -> TakeoverRecord | None:
     if kept is None:
         return None
     try:
-        return parse_record((kept.get("data") or {}).get(manifests.RECORD_KEY, ""))
+        return manifests.recorded(kept)
     except ValueError as error:
         raise KubeError(f"ConfigMap {record_name(name)} {error}") from error
 
@@ -108,7 +108,11 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
         _accepted(found, plan)
         policies = {key: _policy(volume) for key, volume in theirs.volumes.items()}
         kept = manifests.takeover_record(plan, theirs.claims, policies)
-        found.create(objects.CONFIG_MAP, manifests.record_map(kept))
+        try:
+            written = manifests.record_map(kept)
+        except ValueError as error:
+            raise KubeError(f"nothing was changed: {error}") from error
+        found.create(objects.CONFIG_MAP, written)
     plan = kept.plan
     if found.find(objects.CLUSTER, name) is not None:
         raise KubeError(

@@ -10,7 +10,7 @@ from spindle_cli.kubectl_yaml import document
 
 pytestmark = pytest.mark.kube
 
-WORDS = (
+NUMBERS = (
     "1e3",
     "1.5e3",
     "1E-3",
@@ -33,7 +33,7 @@ WORDS = (
     "on",
     "Off",
 )
-WORDS += (
+OTHERS = (
     "true",
     "null",
     "~",
@@ -61,7 +61,7 @@ def test_kubectl_reads_what_is_text_as_text(api_server: ApiServer) -> None:
     short = map(
         "".join, itertools.chain.from_iterable(itertools.product("01e_.x-8", repeat=n) for n in (1, 2, 3, 4))
     )
-    data = {f"k{n}": word for n, word in enumerate((*WORDS, *short))}
+    data = {f"k{n}": word for n, word in enumerate((*NUMBERS, *OTHERS, *short))}
     made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "1e3"}, "data": data}
     read = api_server.kubectl(
         "create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-", stdin=document(made)

@@ -1,5 +1,8 @@
 """The objects of a take-over: claims with their new names, and the pods that change the layout of volumes."""
 
+import base64
+import gzip
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,12 +12,22 @@ from spindle.manifests.claims import ClaimedDisk, ClaimingCluster, claim
 from spindle.model.cluster_identity import STATIC, ConfiguredVoter
 from spindle.model.dir_list import NO_LIST
 from spindle.model.metadata import labels
+from spindle.model.waiting import counted
 from spindle.takeover import volumes
-from spindle.takeover.plan import DISKS_ROOT, DiskPlan, NodePlan, TakeoverPlan, TakeoverRecord, record_name
+from spindle.takeover.plan import (
+    DISKS_ROOT,
+    DiskPlan,
+    NodePlan,
+    TakeoverPlan,
+    TakeoverRecord,
+    parse_record,
+    record_name,
+)
 
 APP: Final = "spindle-takeover"
 RECORD_KEY: Final = "memory"
 TURN_KEY: Final = "turn"  # of the command that works on the take-over
+_LARGEST: Final = (1 << 20) - 1024  # bytes; the API server takes 1 MiB in all, and the turn is added
 _UID: Final = 1000  # of Kafka in its stock image
 
 
@@ -41,7 +54,17 @@ def takeover_record(
 
 
 def record_map(kept: TakeoverRecord) -> dict[str, Any]:
-    """The ConfigMap of the record."""
+    """The ConfigMap of the record, which is compressed: otherwise 1,400 volumes would be too much for one.
+
+    Raises:
+        ValueError: it is larger than a ConfigMap can be; with the way out.
+    """
+    packed = gzip.compress(kept.text().encode(), mtime=0)
+    if len(packed) > _LARGEST:
+        raise ValueError(
+            f"the record of {counted(len(kept.claims), 'claim')}, which undo needs, has {len(packed)} bytes (compressed), and a ConfigMap holds at most "
+            f"{_LARGEST}. To resolve: remove annotations and labels that you do not need from the claims (kubectl annotate pvc <name> <key>-), and run the command again"
+        )
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -50,8 +73,23 @@ def record_map(kept: TakeoverRecord) -> dict[str, Any]:
             "namespace": kept.plan.namespace,
             "labels": labels(kept.plan.name),
         },
-        "data": {RECORD_KEY: kept.text()},
+        "binaryData": {RECORD_KEY: base64.b64encode(packed).decode()},
     }
+
+
+def recorded(found: Mapping[str, Any]) -> TakeoverRecord:
+    """The record in a ConfigMap; earlier versions did not compress it.
+
+    Raises:
+        ValueError: it is not valid.
+    """
+    packed = (found.get("binaryData") or {}).get(RECORD_KEY)
+    if packed is None:
+        return parse_record((found.get("data") or {}).get(RECORD_KEY, ""))
+    try:
+        return parse_record(gzip.decompress(base64.b64decode(packed)).decode())
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"cannot be parsed: {error}") from error
 
 
 def new_claim(plan: TakeoverPlan, node: NodePlan, disk: DiskPlan) -> dict[str, Any]:
