@@ -89,8 +89,8 @@ def outage(found: Objects, name: str) -> Downtime:
     kept = recall(found, name)
     if kept is None:
         theirs = read(found, name)
-        return downtime(strimzi.plan(theirs), theirs.pods)
-    return downtime(kept.plan, _by_name(found, objects.POD))
+        return downtime(strimzi.plan(theirs), theirs.pods, theirs.volumes)
+    return downtime(kept.plan, _by_name(found, objects.POD), _by_name(found, objects.VOLUME))
 
 
 def take(found: Objects, name: str, image: str, say: Say) -> None:

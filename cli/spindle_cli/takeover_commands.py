@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from spindle.model.waiting import counted
 from spindle.takeover import strimzi
 from spindle.takeover.converted import Converted
 from spindle.takeover.downtime import Downtime, downtime
@@ -31,7 +30,7 @@ def plan(cluster: Cluster, namespace: Namespace = None) -> None:
         found = Objects(Kube.connect(namespace))
         theirs = work.read(found, cluster)
         made = strimzi.plan(theirs)
-        say(_page(made, downtime(made, theirs.pods)))
+        say(_page(made, downtime(made, theirs.pods, theirs.volumes)))
     if made.problems:
         raise typer.Exit(1)
 
@@ -48,9 +47,9 @@ def run(
         kube = Kube.connect(namespace)
         found = Objects(kube)
         if not yes:
-            minutes = counted(work.outage(found, cluster).minutes, "minute")
+            bound = work.outage(found, cluster).bound
             where = f"Kafka {cluster} in namespace {kube.namespace}"
-            consent(f"{where} is stopped during the take-over, for at most {minutes}. Continue?", given=yes)
+            consent(f"{where} is stopped during the take-over, {bound}. Continue?", given=yes)
         work.take(found, cluster, image or work.image_of(kube), say)
 
 

@@ -62,7 +62,11 @@ def theirs(**spec: Any) -> StrimziCluster:
         claims={each["metadata"]["name"]: each for each in found},
         volumes={
             each["spec"]["volumeName"]: {
-                "spec": {"capacity": {"storage": "120Gi"}, "persistentVolumeReclaimPolicy": "Delete"}
+                "spec": {
+                    "capacity": {"storage": "120Gi"},
+                    "persistentVolumeReclaimPolicy": "Delete",
+                    "local": {"path": "/mnt"},
+                }
             }
             for each in found
         },
@@ -220,19 +224,39 @@ def test_pods_may_do_nothing_but_what_they_are_for() -> None:
 
 
 def test_the_outage_is_bounded_by_the_grace_periods_and_the_number_of_volumes() -> None:
-    made, pods = planned(), theirs().pods
-    found = downtime(made, pods)
+    made, pods, volumes = planned(), theirs().pods, theirs().volumes
+    found = downtime(made, pods, volumes)
     of_brokers, of_controllers = 30 + 5, 5  # the pods of the controllers have stopped
     assert (found.stop, found.grace, found.disks) == (of_brokers + of_controllers, 30, 7)
     assert "at most 3 minutes" in found.text()
     slow = {
         name: {"spec": {**pod["spec"], "terminationGracePeriodSeconds": 600}} for name, pod in pods.items()
     }
-    assert downtime(made, slow).stop == found.stop + 570
-    assert downtime(made, slow).minutes == 13
+    assert downtime(made, slow, volumes).stop == found.stop + 570
+    assert downtime(made, slow, volumes).minutes == 13
     nodes = tuple(replace(node, disks=node.disks * 100) for node in made.nodes)
-    assert downtime(replace(made, nodes=nodes), pods).minutes == 6
-    assert downtime(made, {}).stop < found.stop, "nothing is left to stop"
+    assert downtime(replace(made, nodes=nodes), pods, volumes).minutes == 6
+    assert downtime(made, {}, volumes).stop < found.stop, "nothing is left to stop"
+
+
+def test_volumes_that_are_not_local_have_to_be_attached_again_which_nothing_limits() -> None:
+    made, pods, local = planned(), theirs().pods, theirs().volumes
+    csi = {"spec": {"csi": {"driver": "ebs.csi.aws.com"}}}
+    pinned = {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/hostname", "values": ["node0"]}]}]
+    }
+    near = {"spec": {"csi": {"driver": "local.csi"}, "nodeAffinity": {"required": pinned}}}
+    name = made.brokers[0].disks[0].volume
+    assert "not local" not in downtime(made, pods, {**local, name: near}).text()
+    found = downtime(made, pods, {**local, name: csi})
+    assert found.remote == 1
+    assert found.minutes == downtime(made, pods, local).minutes + 4
+    assert (
+        "Kafka is down for about 7 minutes, if the storage detaches and attaches volumes within 120 s:"
+        in found.text()
+    )
+    assert "1 volume that is not local" in found.text()
+    assert downtime(made, pods, dict.fromkeys(local, csi)).remote == 7
 
 
 # -- volumes ---------------------------------------------------------------------------------------------------------
