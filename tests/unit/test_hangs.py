@@ -32,6 +32,13 @@ class TestTwoLooks:
         assert confirms(self.FIRST, now) is sure
         assert not confirms(None, now)
 
+    def test_after_two_minutes_growth_in_memory_proves_nothing(self) -> None:
+        before = HangEvidence(7, 115, "a")
+        assert confirms(before, HangEvidence(7, 120, "b"))
+        assert not confirms(HangEvidence(7, 110, "a"), HangEvidence(7, 115, "b"))
+        assert not confirms(before, HangEvidence(8, 120, "b")), "another write"
+        assert not confirms(HangEvidence(7, 120, "a"), HangEvidence(7, 120, "b")), "no later"
+
     def test_what_moved_begins_anew(self) -> None:
         grown = HangEvidence(7, 15, "b")
         assert moved(self.FIRST, grown)
@@ -82,17 +89,18 @@ class TestLoadedMachine:
 
     def test_a_disk_that_is_still_written_to_stops_nobody(self) -> None:
         world = cluster(3)
-        since = stamp(world.now)
+        since, began = stamp(world.now), world.now
 
         def grow() -> None:
             world.kafkas.sizes["orders"] = world.kafkas.sizes.get("orders", 1000) + 1000
             observed = world.get("KafkaBroker", "demo-broker-0")["status"]["observed"]["disks"]
             entry = next(d for d in observed if d["name"] == "disk1")
             entry |= {"verdict": "Failed", "reason": "IOHung", "stalled": True, "since": since}
-            entry |= {"pendingWrite": 1, "pendingSeconds": int(world.now)}
+            entry |= {"pendingWrite": 1, "pendingSeconds": int(world.now - began) // 5 * 5}
 
-        assert fenced(world, grow) == []
+        assert fenced(world, grow, 22) == []  # 110 s
         assert "DiskStillServes" in reasons(world)
+        assert fenced(world, grow, 6)[:1] == ["demo-broker-0"]
 
     def test_stalls_of_many_nodes_are_one_finding(self) -> None:
         world = cluster(3)

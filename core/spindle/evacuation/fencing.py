@@ -12,7 +12,7 @@ from spindle.disks.correlated_failures import SHARED_FOR_SECONDS
 from spindle.disks.disk_inventory import DiskInventory
 from spindle.evacuation.deadlocks import held_by, let_go
 from spindle.evacuation.fence import may_fence, stalls_alone
-from spindle.evacuation.hang import HangEvidence, confirms, ends, later, moved, parse, render
+from spindle.evacuation.hang import SURELY_SECONDS, HangEvidence, confirms, ends, later, moved, parse, render
 from spindle.evacuation.served_alone import no_stop
 from spindle.model import disk_facts, objects
 from spindle.model.actions import Delete, Patch
@@ -138,9 +138,9 @@ def _confirm_hang(
             f"KafkaBroker/{objects.name(there)}",
             "DiskStillServes",
             f"A write to {named} of {objects.name(there)} has been pending for a long time, but the partitions that the broker leads from there "
-            "still grow: the disk is slow, not hung. So the broker is not stopped.",
+            "still grow: the disk may be slow and not hung. So the broker is not stopped.",
             "Check what keeps the disk or its machine busy. Spindle continues when the disk answers; the disk counts as hung when no partition "
-            "on it grows any more.",
+            f"on it grows any more, or the write is pending for {SURELY_SECONDS} s: logs can grow in memory meanwhile.",
         )
     if any(each.write is None for each in now.values()):
         return _agent_too_old(inventory, broker, named)

@@ -1,15 +1,21 @@
 """Evidence of a hang from two observations: a disk counts as hung only if nothing between them shows that it still works.
 
 On a node so overloaded that each write takes ten seconds, disks look hung in any single observation. In the next observation a different write is
-pending, and the logs that the broker leads on that disk have grown.
+pending, and the logs that the broker leads on that disk have grown. But logs also grow in the page cache of a disk that does not answer at all: on
+XFS, a broker that gets little accepted records for more than two minutes so. So growth counts only for as long as a slow disk may take.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from spindle.model.view import KafkaView
+
+SURELY_SECONDS: Final = (
+    120  # after which a pending write is a hang whatever grows; the kernel's hung_task_timeout_secs
+)
 
 
 @dataclass(frozen=True)
@@ -51,13 +57,13 @@ def moved(before: HangEvidence | None, now: HangEvidence) -> bool:
 
 
 def confirms(before: HangEvidence | None, now: HangEvidence) -> bool:
-    """Whether this observation shows the same write pending for longer than the previous one, and no progress in between."""
+    """Whether this observation shows the same write pending for longer than the previous one, and no progress in between, or none that counts."""
     return (
         before is not None
         and now.write is not None
         and before.write == now.write
         and now.seconds > before.seconds
-        and not moved(before, now)
+        and (now.seconds >= SURELY_SECONDS or not moved(before, now))
     )
 
 

@@ -130,8 +130,8 @@ SECTIONS = (
             ),
             Reason(
                 "DiskStillServes",
-                "a write to a disk has been pending for long, but logs on that disk whose leader is this broker still grow: the disk is slow, not hung",
-                "see why the disk is slow; it counts as hung when nothing on it grows any more",
+                "a write to a disk has been pending for long, but logs on that disk whose leader is this broker still grow: the disk may be slow and not hung",
+                "see why the disk is slow; it counts as hung when nothing on it grows any more, or after two minutes",
                 "ticket",
             ),
             Reason(
