@@ -135,7 +135,7 @@ def test_a_hung_volume_stops_its_broker_and_is_replaced(
         driver.order(volume, "hang")
         try:
             timeline.until("verdict", "^Failed IOHung", slot.subject, since=hung, seconds=120)
-            timeline.until("pod", "being deleted", slot.owner, since=hung, seconds=120)
+            timeline.until("pod", "being deleted", slot.owner, since=hung, seconds=240)
             lab.until("all partitions accept writes", lambda: not running.silent(), 120)
         finally:
             timeline.mark("it answers again")
