@@ -51,6 +51,7 @@ class FileSystem:
         other_bytes: bytes of files that are not Kafka's.
         used_at: time of Kafka's last checkpoint on it, by the node's clock.
         hangs_since: start of its hang, if it hangs.
+        buffers: while it hangs, appends to logs that are open go into the memory of its node, and Kafka acknowledges them.
         files: other small files by their path below the root (``spindle.json.pending``), and the directory ``log`` as an empty text.
     """
 
@@ -65,6 +66,7 @@ class FileSystem:
     other_bytes: int = 0
     files: dict[str, str] = field(default_factory=dict)
     hangs_since: float = 0.0
+    buffers: bool = False
     used_at: float = 0.0
 
     @property
@@ -86,6 +88,16 @@ class FileSystem:
     def writable(self) -> bool:
         """Whether a write succeeds, apart from free space."""
         return self.state in ("well", "slow")
+
+    @property
+    def blocks(self) -> bool:
+        """Whether whoever appends to a log waits."""
+        return self.state == "hung" and not self.buffers
+
+    @property
+    def appends(self) -> bool:
+        """Whether an append to a log succeeds, apart from free space."""
+        return self.writable or (self.state == "hung" and self.buffers)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from spindle.api import names
 from spindle.model.times import stamp
 from tests.sim.api import NAMESPACE, Json
-from tests.sim.disks import Log
+from tests.sim.disks import FileSystem, Key, Log
 from tests.sim.kernel import START
 from tests.sim.rules_more import contents
 from tests.sim.variety import SAMPLE
@@ -15,9 +15,11 @@ from tests.sim.watches import Watches
 
 if TYPE_CHECKING:
     from tests.sim.faults import Hand
+    from tests.sim.kafka.state import Process
 
 End = Callable[[], None] | None
 _AT_ONCE = 3  # passes that a proposal with leaders only may take, and one in which other changes are recorded
+_LONG = 180.0  # seconds after which a broker must have stopped for a disk that hangs, whatever else speaks against it
 _SIDES = 1  # another pass, triggered by changes of others
 
 
@@ -234,6 +236,39 @@ def new_disk_hangs(hand: "Hand") -> End:
     return None
 
 
+def disk_hangs_behind_memory(hand: "Hand") -> End:
+    """A disk answers nothing any more, but appends go into the memory of its node: XFS with few records, for minutes."""
+    found = hand.slot()
+    if found is None or found[1].fs is None:
+        return None
+    what, fs = found[0], found[1].fs
+    fs.state, fs.buffers, fs.hangs_since = "hung", True, hand.world.kernel.now
+    world, kafka = hand.world, hand.world.kafka
+    world.kernel.say("disk", f"{what} hangs permanently; appends go into memory", fs.disk)
+
+    def grow() -> None:
+        led = [p for p in kafka.parts.values() if _leads_from(kafka.process_of(p.leader), p.key, fs)]
+        for part in led:
+            kafka.write(part, acks_all=True, most=1000)
+        if led:
+            world.kernel.call_later(float(hand.told["every"]), grow)
+
+    def judge() -> None:
+        if any(_leads_from(kafka.process_of(p.leader), p.key, fs) for p in kafka.parts.values()):
+            world.judge.breaks(
+                "e", f"{what} has been hanging for {_LONG:.0f} s, and its broker still leads from it"
+            )
+
+    grow()
+    world.kernel.call_later(_LONG, judge)
+    return None
+
+
+def _leads_from(process: "Process | None", key: Key, fs: FileSystem) -> bool:
+    held = process.where(key) if process is not None else None
+    return held is not None and held[1] is fs
+
+
 def api_forbids(hand: "Hand") -> End:
     """Requests of one kind get an error for a while: missing rights, a quota, a policy, or an error of the server."""
     net, rule = hand.world.net, (str(hand.told["verb"]), str(hand.told["kind"]))
@@ -367,6 +402,7 @@ KINDS: dict[str, Callable[["Hand"], End]] = {
     function.__name__: function
     for function in (
         leaders_proposed, record_written_between, config_opens, controllers_swapped, strangers_come, foreign_disk, api_forbids, new_disk_hangs,
+        disk_hangs_behind_memory,
         sharing_ends, operator_caches, replicas_edited, volumes_unlisted,
     )
 }  # fmt: skip

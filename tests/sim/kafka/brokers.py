@@ -309,12 +309,12 @@ class Brokers(Quorum):
 
     def slow(self, fs: FileSystem) -> bool:
         """Whether nothing is written in this second."""
-        return fs.state == "hung" or (fs.state == "slow" and self.rng.random() < 0.85)
+        return fs.blocks or (fs.state == "slow" and self.rng.random() < 0.85)
 
     def _fetcher_hangs(self, process: Process, leader: int) -> bool:
         """One thread fetches everything from one leader: it waits if one of its partitions is on a hung disk."""
         return process.hangs() and any(
-            (held := process.where(p.key)) is not None and held[1].state == "hung"
+            (held := process.where(p.key)) is not None and held[1].blocks
             for p in self.parts.values()
             if p.leader == leader and process.broker in p.replicas and p.topic in self.loaded
         )
@@ -326,7 +326,7 @@ class Brokers(Quorum):
         if not self.links(process.node, leader.node) or self._fetcher_hangs(process, leader.broker):
             return
         held = self.ensure(process, part)
-        if held is None or self.slow(held[1]) or not held[1].writable:
+        if held is None or self.slow(held[1]) or not held[1].appends:
             return
         fs, log = held[1], held[1].logs[part.key, ""]
         same = _alike(log.entries, source.entries)

@@ -57,9 +57,10 @@ class Load(Brokers):
         for topic, acks_all in self.loaded.items():
             mine = [p for p in self.parts.values() if p.topic == topic]
             if mine and self.rng.random() <= 0.1:
-                self._write(self.rng.choice(mine), acks_all=acks_all)
+                self.write(self.rng.choice(mine), acks_all=acks_all)
 
-    def _write(self, part: Part, *, acks_all: bool) -> None:
+    def write(self, part: Part, *, acks_all: bool, most: int = _MOST) -> None:
+        """Write one record to a partition with fewer than so many, if its leader accepts it now."""
         process = self.process_of(part.leader)
         held = process.where(part.key) if process is not None else None
         if (
@@ -72,9 +73,9 @@ class Load(Brokers):
         fs, log = held[1], held[1].logs[part.key, ""]
         if acks_all and not self.writable(part):
             return
-        if fs.state == "hung":
+        if fs.blocks:
             process.stuck = True
-        if self.slow(fs) or not fs.writable or fs.free < RECORD or len(log.entries) > _MOST:
+        if self.slow(fs) or not fs.appends or fs.free < RECORD or len(log.entries) > most:
             return
         self._records += 1
         log.entries.append((part.epoch, self._records))
