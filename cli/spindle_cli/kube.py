@@ -46,6 +46,10 @@ class NotFoundError(KubeError):
     """The object does not exist."""
 
 
+class InvalidError(KubeError):
+    """The object is not one that its kind may have."""
+
+
 class ReplacedError(KubeError):
     """The object was deleted and created again since it was read."""
 
@@ -481,6 +485,8 @@ class Kube:
             return ConflictError(f"{what}: {said}", tuple(dict.fromkeys(_OWNER.findall(said))))
         if status == 422 and "metadata.uid" in said:
             return ReplacedError(f"{what} was deleted and created again meanwhile")
+        if status in (400, 422):
+            return InvalidError(f"{what}: {said}")
         return KubeError(f"{what}: {said}")
 
 

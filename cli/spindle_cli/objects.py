@@ -41,7 +41,9 @@ CLUSTER: Final = Kind("KafkaCluster", "kafkaclusters", names.GROUP, (names.VERSI
 BROKER: Final = Kind("KafkaBroker", "kafkabrokers", names.GROUP, (names.VERSION,))
 TOPIC: Final = Kind("KafkaTopic", "kafkatopics", names.GROUP, (names.VERSION,))
 USER: Final = Kind("KafkaUser", "kafkausers", names.GROUP, (names.VERSION,))
-KINDS: Final = {kind.name: kind for kind in (CLAIM, VOLUME, NODE, POD, CONFIG_MAP, SECRET, CLUSTER, USER)}
+KINDS: Final = {
+    kind.name: kind for kind in (CLAIM, VOLUME, NODE, POD, CONFIG_MAP, SECRET, CLUSTER, TOPIC, USER)
+}
 
 
 class Objects:
@@ -87,7 +89,6 @@ class Objects:
             dry_run: only check whether the API server would accept it.
         """
         kind, name = KINDS[obj["kind"]], str(obj["metadata"]["name"])
-        how: Json = {"dry_run": "All"} if dry_run else {}
         self._call(
             "patch",
             kind,
@@ -96,14 +97,22 @@ class Objects:
             field_manager=FIELD_MANAGER,
             force=True,
             _content_type=_APPLY,
-            **how,
+            **_only_asked(dry_run),
         )
 
-    def patch(self, kind: Kind, name: str, body: Mapping[str, Any]) -> None:
+    def patch(self, kind: Kind, name: str, body: Mapping[str, Any], *, dry_run: bool = False) -> None:
         """Merge-patch one object."""
-        self._call("patch", kind, name, dict(body), field_manager=FIELD_MANAGER, _content_type=_MERGE)
+        self._call(
+            "patch",
+            kind,
+            name,
+            dict(body),
+            field_manager=FIELD_MANAGER,
+            _content_type=_MERGE,
+            **_only_asked(dry_run),
+        )
 
-    def create(self, kind: Kind, obj: Mapping[str, Any]) -> None:
+    def create(self, kind: Kind, obj: Mapping[str, Any], *, dry_run: bool = False) -> None:
         """Create an object of the core group; it is an error if it exists already."""
         call = getattr(self._core, f"create_namespaced_{kind.stem}")
         name = obj["metadata"]["name"]
@@ -114,11 +123,14 @@ class Objects:
             dict(obj),
             field_manager=FIELD_MANAGER,
             _preload_content=False,
+            **_only_asked(dry_run),
         )
 
-    def delete(self, kind: Kind, name: str, uid: str | None = None) -> None:
+    def delete(self, kind: Kind, name: str, uid: str | None = None, *, dry_run: bool = False) -> None:
         """Delete one object, if it exists; with a uid only that object, not another one of the same name."""
         body: Json = {"preconditions": {"uid": uid}} if uid else {}
+        if dry_run:  # the API server ignores the parameter of this name where there is a body
+            body["dryRun"] = ["All"]
         try:
             self._call("delete", kind, name, body=body)
         except NotFoundError:
@@ -169,6 +181,10 @@ class Objects:
             else:
                 raise NotFoundError(f"the API server does not know the kind {kind.name} of {kind.group}")
         return self._served[kind]
+
+
+def _only_asked(dry_run: bool) -> Json:
+    return {"dry_run": "All"} if dry_run else {}
 
 
 def _typed(items: Iterable[Json], kind: Kind, version: str) -> list[Json]:

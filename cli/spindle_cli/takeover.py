@@ -20,13 +20,8 @@ from spindle_cli.copied import in_namespace
 from spindle_cli.kube import Json, Kube, KubeError
 from spindle_cli.libraries import kubernetes
 from spindle_cli.objects import Kind, Objects
-
-_VERSIONS: Final = ("v1", "v1beta2")
-KAFKA: Final = Kind("Kafka", "kafkas", strimzi.GROUP, _VERSIONS)
-POOL: Final = Kind("KafkaNodePool", "kafkanodepools", strimzi.GROUP, _VERSIONS)
-THEIR_USER: Final = Kind("KafkaUser", "kafkausers", strimzi.GROUP, _VERSIONS)
-THEIR_TOPIC: Final = Kind("KafkaTopic", "kafkatopics", strimzi.GROUP, _VERSIONS)
-POD_SET: Final = Kind("StrimziPodSet", "strimzipodsets", strimzi.CORE_GROUP, _VERSIONS)
+from spindle_cli.strimzi_kinds import KAFKA, POD_SET, POOL, THEIR_TOPIC, THEIR_USER
+from spindle_cli.takeover_check import accepted, with_refusals
 
 _POLL_S: Final = 1.0
 _PAUSED_S: Final = 300.0  # Strimzi reconciles every two minutes
@@ -58,7 +53,7 @@ def convert(found: Objects, name: str) -> list[Converted]:
     topics, users = (
         found.every(kind, mine) if found.serves(kind) else [] for kind in (THEIR_TOPIC, THEIR_USER)
     )
-    return converted(name, topics, users)
+    return accepted(found, converted(name, topics, users))
 
 
 def image_of(kube: Kube) -> str:
@@ -102,10 +97,9 @@ def take(found: Objects, name: str, image: str, say: Say) -> None:
     kept = recall(found, name)
     if kept is None:
         theirs = read(found, name)
-        plan = strimzi.plan(theirs)
+        plan = with_refusals(found, strimzi.plan(theirs), lambda: image)
         if plan.problems:
             raise KubeError("nothing was changed.\n" + "\n".join(f"- {each}" for each in plan.problems))
-        _accepted(found, plan)
         policies = {key: _policy(volume) for key, volume in theirs.volumes.items()}
         kept = manifests.takeover_record(plan, theirs.claims, policies)
         try:
@@ -195,17 +189,6 @@ def _still(found: Objects, plan: TakeoverPlan, turn: str) -> None:
         raise KubeError(
             f"another spindle takeover of Kafka {plan.name} was started meanwhile: this one ends here. Wait for the other one, or run the command again"
         )
-
-
-def _accepted(found: Objects, plan: TakeoverPlan) -> None:
-    """Raise KubeError if the API server would refuse the KafkaCluster, which is applied last, when Kafka is down."""
-    try:
-        found.apply(plan.manifest, dry_run=True)
-    except KubeError as error:
-        raise KubeError(
-            f"nothing was changed, because the API server does not accept the KafkaCluster of the plan.\n- {error}\n"
-            f"To resolve: change what it names in Kafka {plan.name} or its node pools, and run the command again."
-        ) from error
 
 
 def _unchanged(found: Objects, plan: TakeoverPlan) -> None:

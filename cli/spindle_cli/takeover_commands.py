@@ -15,6 +15,7 @@ from spindle_cli.kube import Kube
 from spindle_cli.kubectl_yaml import document, documents
 from spindle_cli.objects import Objects
 from spindle_cli.screen import say
+from spindle_cli.takeover_check import with_refusals
 from spindle_cli.terminal import Namespace, sentences
 
 app = typer.Typer(no_args_is_help=True, help="Take over a cluster from Strimzi, with its disks and data.")
@@ -24,12 +25,13 @@ Image = Annotated[str | None, typer.Option(help="Spindle's image; default: the o
 
 
 @app.command()
-def plan(cluster: Cluster, namespace: Namespace = None) -> None:
+def plan(cluster: Cluster, namespace: Namespace = None, image: Image = None) -> None:
     """Show the problems to solve first, the differences afterwards, each step, and the KafkaCluster. Changes nothing."""
     with sentences():
-        found = Objects(Kube.connect(namespace))
+        kube = Kube.connect(namespace)
+        found = Objects(kube)
         theirs = work.read(found, cluster)
-        made = strimzi.plan(theirs)
+        made = with_refusals(found, strimzi.plan(theirs), lambda: image or work.image_of(kube))
         say(_page(made, downtime(made, theirs.pods, theirs.volumes)))
     if made.problems:
         raise typer.Exit(1)

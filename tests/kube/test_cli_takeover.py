@@ -18,6 +18,8 @@ from spindle.takeover.plan import record_name
 from spindle_cli import objects, takeover, takeover_commands
 from spindle_cli.kube import Kube, KubeError
 from spindle_cli.objects import Objects
+from spindle_cli.strimzi_kinds import KAFKA, POD_SET
+from spindle_cli.takeover_check import with_refusals
 from tests.kube.samples import volume
 
 pytestmark = pytest.mark.kube
@@ -110,7 +112,7 @@ def theirs(kinds: None, api_client: client.ApiClient, namespace: str) -> Objects
 
 def strimzi_reports(found: Objects) -> None:
     """What Strimzi's operator does at the end of a reconciliation, except that it starts no Kafka."""
-    kafka = found.get(takeover.KAFKA, "demo")
+    kafka = found.get(KAFKA, "demo")
     asked = (kafka["metadata"].get("annotations") or {}).get(strimzi.PAUSE) == "true"
     conditions = [PAUSED if asked else READY]
     if kafka["status"]["conditions"] != conditions:
@@ -164,7 +166,7 @@ def kubernetes(
     def once() -> None:
         if busy is None or not busy.is_set():
             strimzi_reports(found)
-        sets = {each["metadata"]["name"] for each in found.every(takeover.POD_SET)}
+        sets = {each["metadata"]["name"] for each in found.every(POD_SET)}
         for pod in found.every(objects.POD):
             owners = {owner["name"] for owner in pod["metadata"].get("ownerReferences", ())}
             name = pod["metadata"]["name"]
@@ -204,7 +206,7 @@ def test_a_cluster_is_taken_over_refused_given_back_and_taken_again(
         with pytest.raises(KubeError, match="node 1: it is not the volume"):
             takeover.take(theirs, "demo", "spindle", said.append)
         assert theirs.find(objects.CLUSTER, "demo") is None
-        assert theirs.get(takeover.KAFKA, "demo")["metadata"]["annotations"][strimzi.PAUSE] == "true"
+        assert theirs.get(KAFKA, "demo")["metadata"]["annotations"][strimzi.PAUSE] == "true"
         assert not [
             each for each in theirs.every(objects.POD) if not each["metadata"].get("deletionTimestamp")
         ]
@@ -220,7 +222,7 @@ def test_a_cluster_is_taken_over_refused_given_back_and_taken_again(
             spec = theirs.get(objects.VOLUME, name)["spec"]
             assert spec["claimRef"]["name"] == claim_name
             assert spec["persistentVolumeReclaimPolicy"] == "Delete"
-        assert not theirs.get(takeover.KAFKA, "demo")["metadata"].get("annotations")
+        assert not theirs.get(KAFKA, "demo")["metadata"].get("annotations")
         assert theirs.find(objects.CONFIG_MAP, record_name("demo")) is None
 
         strimzi_reports(theirs)
@@ -251,6 +253,7 @@ def test_topics_and_users_of_strimzi_become_objects_that_the_api_server_takes(
     acls = [
         {"resource": {"type": "topic", "name": "orders", "patternType": "prefix"}, "operations": ["Read"]}
     ]
+    long = [{"resource": {"type": "topic", "name": "n" * 250}, "operations": ["Read"]}]
     for plural, kind, name, spec in (
         (
             "kafkatopics",
@@ -265,6 +268,13 @@ def test_topics_and_users_of_strimzi_become_objects_that_the_api_server_takes(
             {"authentication": {"type": "tls"}, "authorization": {"acls": acls}},
         ),
         ("kafkausers", "KafkaUser", "old", {"authentication": {"type": "scram-sha-512"}}),
+        ("kafkatopics", "KafkaTopic", "odd", {"partitions": 3, "config": {"my_setting": "1"}}),
+        (
+            "kafkausers",
+            "KafkaUser",
+            "long",
+            {"authentication": {"type": "tls"}, "authorization": {"acls": long}},
+        ),
     ):
         meta = {"name": name, "labels": {strimzi.LABEL_CLUSTER: "demo"}}
         body = {"apiVersion": f"{strimzi.GROUP}/v1", "kind": kind, "metadata": meta, "spec": spec}
@@ -275,6 +285,9 @@ def test_topics_and_users_of_strimzi_become_objects_that_the_api_server_takes(
         ("KafkaTopic", "orders"),
         ("KafkaUser", "reader"),
     ]
+    assert "# KafkaTopic odd: the API server refuses it: " in text
+    assert "keys are names of Kafka's topic configuration" in text
+    assert "# KafkaUser long: the API server refuses it: " in text
     assert "# KafkaUser old: its password and its ACLs stay in Kafka" in text
     api_server.kubectl("apply", "-n", namespace, "-f", "-", stdin=text)
     spec = theirs.get(objects.TOPIC, "orders")["spec"]
@@ -302,22 +315,25 @@ class Interrupted(Objects):
         super().__init__(kube)
         self._before = before
 
-    def patch(self, kind: objects.Kind, name: str, body: Any) -> None:
-        self._before("patch", kind, name)
-        super().patch(kind, name, body)
+    def patch(self, kind: objects.Kind, name: str, body: Any, *, dry_run: bool = False) -> None:
+        if not dry_run:
+            self._before("patch", kind, name)
+        super().patch(kind, name, body, dry_run=dry_run)
 
     def apply(self, obj: Any, *, dry_run: bool = False) -> None:
         if not dry_run:
             self._before("apply", objects.KINDS[obj["kind"]], obj["metadata"]["name"])
         super().apply(obj, dry_run=dry_run)
 
-    def create(self, kind: objects.Kind, obj: Any) -> None:
-        self._before("create", kind, obj["metadata"]["name"])
-        super().create(kind, obj)
+    def create(self, kind: objects.Kind, obj: Any, *, dry_run: bool = False) -> None:
+        if not dry_run:
+            self._before("create", kind, obj["metadata"]["name"])
+        super().create(kind, obj, dry_run=dry_run)
 
-    def delete(self, kind: objects.Kind, name: str, uid: str | None = None) -> None:
-        self._before("delete", kind, name)
-        super().delete(kind, name, uid)
+    def delete(self, kind: objects.Kind, name: str, uid: str | None = None, *, dry_run: bool = False) -> None:
+        if not dry_run:
+            self._before("delete", kind, name)
+        super().delete(kind, name, uid, dry_run=dry_run)
 
 
 def policies(found: Objects) -> set[str]:
@@ -337,7 +353,7 @@ def test_no_claim_is_deleted_while_its_volume_would_go_with_it(
     seen: list[set[str]] = []
 
     def before(verb: str, kind: objects.Kind, name: str) -> None:
-        if (verb, kind) == ("delete", takeover.POD_SET):  # somebody sets them back while Kafka stops
+        if (verb, kind) == ("delete", POD_SET):  # somebody sets them back while Kafka stops
             for each in theirs.every(objects.CLAIM):
                 policy = {"persistentVolumeReclaimPolicy": "Delete"}
                 theirs.patch(objects.VOLUME, each["spec"]["volumeName"], {"spec": policy})
@@ -356,7 +372,7 @@ def test_a_take_over_that_somebody_undoes_meanwhile_deletes_no_claim(
     bind(theirs, core)
 
     def before(verb: str, kind: objects.Kind, name: str) -> None:
-        if (verb, kind, name) == ("delete", takeover.POD_SET, "demo-controller"):
+        if (verb, kind, name) == ("delete", POD_SET, "demo-controller"):
             takeover.undo(theirs, "demo", "spindle", lambda _: None)
 
     with kubernetes(theirs, core, set()), pytest.raises(KubeError, match="another spindle takeover"):
@@ -469,12 +485,73 @@ def test_sets_are_deleted_even_if_none_of_their_pods_is_there_at_the_moment(
     with kubernetes(theirs, core, set()):
         with pytest.raises(KubeError, match="killed"):
             takeover.take(Interrupted(theirs._kube, before), "demo", "spindle", lambda _: None)
-        assert theirs.every(takeover.POD_SET) == []
+        assert theirs.every(POD_SET) == []
         custom.patch_namespaced_custom_object_status(
             *where, pools, _content_type="application/merge-patch+json"
         )
         with pytest.raises(KubeError, match="added or removed since the take-over was planned: 7"):
             takeover.take(theirs, "demo", "spindle", lambda _: None)
+
+
+def asked(found: Objects) -> str:
+    """What the plan says that the API server would refuse."""
+    made = with_refusals(found, strimzi.plan(takeover.read(found, "demo")), lambda: "spindle")
+    return "\n".join(made.problems)
+
+
+def test_the_plan_asks_the_api_server_about_claims_volumes_and_pods_and_changes_nothing(
+    theirs: Objects, api_client: client.ApiClient
+) -> None:
+    core: Any = client.CoreV1Api(api_client)
+    bind(theirs, core)
+    before = [theirs.every(kind) for kind in (objects.CLAIM, objects.VOLUME, objects.POD, KAFKA, POD_SET)]
+    assert asked(theirs) == ""
+    limits = [
+        {"type": "PersistentVolumeClaim", "max": {"storage": "500Mi"}},
+        {"type": "Pod", "min": {"cpu": "100m"}},
+    ]
+    core.create_namespaced_limit_range(
+        theirs.namespace, {"metadata": {"name": "all"}, "spec": {"limits": limits}}
+    )
+    takeover._until("limits apply", lambda: bool(asked(theirs)), 10)
+    told = asked(theirs)
+    assert "PersistentVolumeClaim data-disk1-demo-0: " in told
+    assert "PersistentVolumeClaim data-metadata-demo-9000: " in told
+    assert "Pod demo-takeover-0: " in told
+    assert "maximum storage usage per PersistentVolumeClaim is 500Mi" in told
+    assert [
+        theirs.every(kind) for kind in (objects.CLAIM, objects.VOLUME, objects.POD, KAFKA, POD_SET)
+    ] == before
+
+
+def test_a_quota_that_the_present_objects_use_up_does_not_stand_against_the_take_over(
+    theirs: Objects, api_client: client.ApiClient
+) -> None:
+    core: Any = client.CoreV1Api(api_client)
+    bind(theirs, core)
+    hard = {"persistentvolumeclaims": "5", "pods": "3"}
+    core.create_namespaced_resource_quota(
+        theirs.namespace, {"metadata": {"name": "all"}, "spec": {"hard": hard}}
+    )
+    core.patch_namespaced_resource_quota_status(
+        "all", theirs.namespace, {"status": {"hard": hard, "used": hard}}
+    )
+    more = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "more"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+
+    def enforced() -> bool:
+        try:
+            theirs.apply(more, dry_run=True)
+        except KubeError as error:
+            return "exceeded quota" in str(error)
+        return False
+
+    takeover._until("the quota is enforced", enforced, 20)
+    assert asked(theirs) == ""
 
 
 def test_kafka_is_not_stopped_for_a_kafkacluster_that_the_api_server_would_refuse_in_the_end(
@@ -487,9 +564,12 @@ def test_kafka_is_not_stopped_for_a_kafkacluster_that_the_api_server_would_refus
         {"name": name, "port": port, "type": "internal", "tls": True}
         for name, port in (("9x", 9095), ("l9x", 9096))
     ]
-    theirs.patch(takeover.KAFKA, "demo", {"spec": {"kafka": {"listeners": listeners}}})
-    with kubernetes(theirs, core, set()), pytest.raises(KubeError, match="listeners: duplicate entries"):
+    theirs.patch(KAFKA, "demo", {"spec": {"kafka": {"listeners": listeners}}})
+    told = asked(theirs)
+    assert "listeners: duplicate entries" in told
+    with kubernetes(theirs, core, set()), pytest.raises(KubeError) as error:
         takeover.take(theirs, "demo", "spindle", lambda _: None)
+    assert told in str(error.value)
     assert len(theirs.every(objects.POD)) == 3
     assert theirs.find(objects.CONFIG_MAP, record_name("demo")) is None
 
@@ -510,9 +590,9 @@ def test_the_report_of_a_pause_that_has_ended_is_not_taken_for_a_new_pause(
         bind(theirs, core)
         with pytest.raises(KubeError, match="still reports a pause that has ended"):
             takeover.take(theirs, "demo", "spindle", lambda _: None)
-        assert not theirs.get(takeover.KAFKA, "demo")["metadata"].get("annotations")
+        assert not theirs.get(KAFKA, "demo")["metadata"].get("annotations")
         assert theirs.find(objects.CONFIG_MAP, record_name("demo")) is None
         busy.clear()
-        takeover._until("Ready", lambda: not strimzi.pause_that_ended(theirs.get(takeover.KAFKA, "demo")), 10)
+        takeover._until("Ready", lambda: not strimzi.pause_that_ended(theirs.get(KAFKA, "demo")), 10)
         takeover.take(theirs, "demo", "spindle", lambda _: None)
     assert theirs.find(objects.CLUSTER, "demo") is not None
