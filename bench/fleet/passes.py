@@ -1,4 +1,4 @@
-"""CPU of one steady pass over a large cluster that has nothing to do: ``plan()`` on a converged world of the tests' model.
+"""CPU of passes over a large cluster: ``plan()`` on a converged world of the tests' model, with nothing to do, and with a disk that has just failed.
 
 .venv/bin/python -m bench.fleet.passes [BROKERS ...]
 """
@@ -17,9 +17,12 @@ from bench.fleet.shape import DISKS, Shape
 from spindle.api import names
 from spindle.api.cluster import MAX_CLUSTER_DISKS
 from spindle.config.dynamic_config import ON_BROKERS, ON_CLUSTER
+from spindle.model.actions import Reassign
+from spindle.model.agents import Agent
 from spindle.model.config_values import ConfigValues
 from spindle.model.snapshot import ClusterSnapshot
-from spindle.model.view import KafkaView, LogDir, Partition
+from spindle.model.times import stamp
+from spindle.model.view import STORAGE_ERROR, KafkaView, LogDir, Partition
 from spindle.reconcile.plan import plan
 from tests.model.nodes import host
 from tests.model.world import World
@@ -28,6 +31,8 @@ _PASSES = 5
 _START = 80  # passes, at most, until a new cluster has come up
 _QUIET = 3  # passes without an action, after which it has
 _SIZE = 10**13  # of a disk
+_HEALTHY = {"verdict": "Healthy", "content": "ours"}
+_FAILED = {"verdict": "Failed", "reason": "IOError", "content": "unknown"}
 _HOLDS = {
     "retention.ms": "604800000",
     "retention.bytes": "-1",
@@ -66,7 +71,26 @@ class Fleet(World):
 
     def snapshot(self) -> ClusterSnapshot:
         """Not a copy: nothing changes it while it is planned on."""
-        return self._snapshot()
+        nodes = [each["spec"]["node"] for each in self.all("KafkaBroker") if each["spec"].get("node")]
+        return replace(
+            self._snapshot(), agents=dict.fromkeys(nodes, Agent(age=1.0, unchanged=1.0, ahead=0.0))
+        )
+
+    def report(self, failed: tuple[int, int] | None = None) -> None:
+        """Every agent reports its disks; ``failed``: broker and number of one that cannot be read."""
+        for each in self.all("KafkaBroker"):
+            disks = [
+                {
+                    "name": disk["name"],
+                    "fsUuid": disk.get("fsUuid"),
+                    "capacityBytes": _SIZE,
+                    "since": stamp(self.now),
+                    **(_FAILED if (each["spec"]["id"], number) == failed else _HEALTHY),
+                }
+                for number, disk in enumerate(each["spec"]["disks"])
+            ]
+            observed = {"node": each["spec"]["node"], "disks": disks, "moves": []}
+            self.put({**each, "status": {**each.get("status", {}), "observed": observed}})
 
     def kafka(self) -> KafkaView:
         """As given, else what the model's brokers say."""
@@ -120,6 +144,7 @@ def converged(brokers: int) -> Fleet:
     """A cluster that has come up, full of replicas, with nothing left to do."""
     world = empty(brokers)
     world.given = _filled(world, Shape(brokers))
+    world.report()
     _settle(world)
     return world
 
@@ -190,6 +215,38 @@ def _asked_again(view: KafkaView) -> KafkaView:
     return replace(view, brokers=brokers)
 
 
+def _without_a_dir(view: KafkaView) -> KafkaView:
+    """The same Kafka after the first log dir of broker 0 went offline."""
+    brokers = dict(view.brokers or {})
+    lost, *others = brokers[0].log_dirs or ()
+    gone = LogDir(lost.path, STORAGE_ERROR)
+    brokers[0] = replace(brokers[0], log_dirs=(gone, *others))
+
+    def shrunk(partition: Partition) -> Partition:
+        if (partition.topic, partition.index) not in lost.replicas:
+            return partition
+        isr = tuple(node for node in partition.isr if node != 0)
+        return replace(partition, isr=isr, leader=isr[0] if partition.leader == 0 else partition.leader)
+
+    return replace(view, brokers=brokers, partitions=tuple(map(shrunk, view.partitions or ())))
+
+
+def react(world: Fleet) -> float:
+    """Least CPU seconds of the pass that finds a disk failed and starts to move its replicas."""
+    healthy = world.snapshot()
+    view = _without_a_dir(healthy.kafka)
+    world.report(failed=(0, 0))
+    failed, times = world.snapshot(), []
+    for _ in range(_PASSES):
+        plan(replace(healthy, kafka=_asked_again(healthy.kafka)), world.now)
+        began = time.process_time()
+        made = plan(replace(failed, kafka=_asked_again(view)), world.now)
+        times.append(time.process_time() - began)
+        if not any(isinstance(action, Reassign) for action in made.actions):
+            raise RuntimeError("no replica is moved")
+    return min(times)
+
+
 def measure(world: Fleet) -> tuple[float, float]:
     """Least CPU seconds of a pass: after changes of partitions, and with the very same partitions as in the pass before."""
     times: dict[bool, list[float]] = {False: [], True: []}
@@ -217,13 +274,15 @@ def main() -> None:
     options = parser.parse_args()
     former: tuple[int, float] | None = None
     for brokers in options.brokers:
-        changed, same = measure(converged(brokers))
+        world = converged(brokers)
+        changed, same = measure(world)
+        reacted = react(world)
         grows = ""
         if former is not None:
             grows = f", exponent {math.log(same / former[1]) / math.log(brokers / former[0]):.2f}"
         former = brokers, same
         sys.stdout.write(
-            f"{brokers} brokers, {Shape(brokers).partitions} partitions: {same:.3f} s of CPU a steady pass, {changed:.3f} s if partitions changed{grows}\n"
+            f"{brokers} brokers, {Shape(brokers).partitions} partitions: {same:.3f} s of CPU a steady pass, {changed:.3f} s if partitions changed, {reacted:.3f} s from a failed disk to the first moves{grows}\n"
         )
         sys.stdout.flush()
 

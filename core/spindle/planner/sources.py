@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from spindle.model.view import Broker, KafkaView, Partition
-from spindle.planner.snapshot import OTHER_FILES, DirState, PlannerSnapshot, SnapshotError, build
+from spindle.model.view import KafkaView
+from spindle.planner.snapshot import DirState, PlannerSnapshot, SnapshotError, build
+from spindle.planner.view_reader import ViewReader
 
 _DIR_STATES = {state.name.lower(): int(state) for state in DirState}
 _BROKER_STATES = {"alive": True, "new": True, "dead": False}
@@ -104,117 +105,5 @@ def from_view(
     """
     if view.brokers is None or view.partitions is None:
         raise SnapshotError([view.error or "the brokers or partitions are unknown"])
-    reader = _Reader(view.brokers, view.partitions, frozenset(dead), frozenset(draining), rates or {})
-    reader.moving.update(frozen)
-    return reader.snapshot(reserved or {})
-
-
-class _Reader:
-    def __init__(
-        self,
-        brokers: Mapping[int, Broker],
-        partitions: tuple[Partition, ...],
-        dead: frozenset[int],
-        draining: frozenset[tuple[int, str]],
-        rates: Mapping[tuple[str, int], float],
-    ) -> None:
-        self.brokers, self.partitions, self.dead, self.rates = brokers, partitions, dead, rates
-        self.problems: list[str] = []
-        self.dirs: list[tuple[int, str, float, int]] = []
-        self.at: dict[
-            tuple[int, str, int], tuple[int, int]
-        ] = {}  # (broker, topic, partition) → (dir row, bytes)
-        self.offline: dict[int, int] = {}  # broker → its first offline dir's row
-        self.moving: set[tuple[str, int]] = set()
-        for broker in sorted(set(brokers) | dead):
-            self._read_dirs(broker, draining)
-
-    def _read_dirs(self, broker: int, draining: frozenset[tuple[int, str]]) -> None:
-        """Add the dirs of one broker and the replicas on them."""
-        known = self.brokers.get(broker)
-        if broker in self.dead:
-            # The dirs of a dead broker do not matter: one dir holds all its replicas, with unlimited capacity.
-            self.offline[broker] = 0
-            self.dirs.append((broker, "(gone)", float(2**60), DirState.OFFLINE))
-            return
-        if known is None or known.log_dirs is None:
-            self.problems.append(f"broker {broker} did not report its log dirs; wait, or declare it dead")
-            return
-        for row, log_dir in enumerate(known.log_dirs):
-            state = DirState.ONLINE
-            if log_dir.error:
-                state = DirState.OFFLINE
-                self.offline.setdefault(broker, row)
-            elif (broker, log_dir.path) in draining:
-                state = DirState.DRAINING
-            elif log_dir.cordoned:
-                state = DirState.CORDONED
-            capacity = log_dir.total_bytes
-            if capacity is None:
-                if state != DirState.OFFLINE:
-                    self.problems.append(f"broker {broker} does not report the size of {log_dir.path}")
-                capacity = 2**60
-            self.dirs.append((broker, log_dir.path, float(capacity), state))
-            for (topic, index), size in log_dir.replicas.items():
-                self.at[broker, topic, index] = row, size
-            self.moving.update(log_dir.futures)
-
-    def snapshot(self, reserved: Mapping[tuple[int, str], int]) -> PlannerSnapshot:
-        """Build the snapshot."""
-        names = sorted({p.topic for p in self.partitions} | ({OTHER_FILES} if reserved else set()))
-        number = {name: k for k, name in enumerate(names)}
-        rows = [row for p in self.partitions for row in self._replicas(p, number[p.topic])]
-        rows += self._others(reserved, number.get(OTHER_FILES, 0))
-        if self.problems:
-            raise SnapshotError(self.problems)
-        columns = ("topic", "partition", "broker", "dir", "position", "size", "rate", "frozen")
-        values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-        ids = sorted(set(self.brokers) | self.dead)
-        racks = [self.brokers[b].rack if b in self.brokers else None for b in ids]
-        if any(racks):
-            # A dead broker that is no longer registered gets a rack of its own, different from those of all live brokers.
-            racks = [
-                r if r is not None or b in self.brokers else f"(rack of broker {b})"
-                for b, r in zip(ids, racks, strict=True)
-            ]
-        return build(
-            {"broker": ids, "rack": racks, "alive": [b not in self.dead for b in ids]},
-            {k: [d[n] for d in self.dirs] for n, k in enumerate(("broker", "dir", "capacity", "state"))},
-            dict(zip(columns, (np.array(v) for v in values), strict=True)),
-            names,
-        )
-
-    def _others(self, reserved: Mapping[tuple[int, str], int], topic: int) -> list[tuple[Any, ...]]:
-        """A row for each dir with reserved bytes; its partition number is the number of the dir."""
-        found, rows = [], dict[int, int]()
-        for k, (broker, path, _, _) in enumerate(self.dirs):
-            row = rows[broker] = rows.get(broker, -1) + 1
-            if size := reserved.get((broker, path)):
-                found.append((topic, k, broker, row, 0, float(size), 0.0, True))
-        return found
-
-    def _replicas(self, p: Partition, topic: int) -> list[tuple[Any, ...]]:
-        """Add the rows of one partition."""
-        sizes = [self.at[b, p.topic, p.index][1] for b in p.replicas if (b, p.topic, p.index) in self.at]
-        largest = max(sizes, default=0)
-        frozen = bool(p.adding or p.removing) or (p.topic, p.index) in self.moving
-        found = []
-        for position, b in enumerate(p.replicas):
-            place = self.at.get((b, p.topic, p.index))
-            if place is None and b in self.offline:
-                place = self.offline[b], largest
-            if place is None:
-                if not frozen and b in self.brokers:
-                    self.problems.append(
-                        f"{p.name} is assigned to broker {b}, which has no log of it and no offline dir"
-                    )
-                elif b not in self.brokers:
-                    self.problems.append(
-                        f"{p.name} is assigned to broker {b}, which is not registered in Kafka; declare it dead"
-                    )
-                if b not in self.brokers or not frozen:
-                    continue
-                place = 0, 0  # being created by another client's reassignment
-            rate = self.rates.get((p.topic, p.index), 0.0)
-            found.append((topic, p.index, b, place[0], position, float(place[1]), rate, frozen))
-        return found
+    reader = ViewReader(view.brokers, view.partitions, frozenset(dead), frozenset(draining))
+    return reader.snapshot(rates or {}, frozen, reserved or {})
