@@ -52,6 +52,8 @@ def _claims(
 
 def _change(claim: SnapshotObject, metadata: TemplateMetadata | None) -> dict[str, Any]:
     """The patch of a claim's metadata; empty if nothing differs."""
+    if metadata is None and objects.annotation(claim, ANN_ADDED) is None:
+        return {}
     wanted = _wanted(metadata)
     added = {part: sorted(values) for part, values in wanted.items() if values}
     text = json.dumps(added, sort_keys=True) if added else None

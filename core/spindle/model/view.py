@@ -81,6 +81,7 @@ class PartitionIndex:
     def __init__(self, partitions: Sequence[Partition]) -> None:
         """Nothing is computed before it is asked for."""
         self._all = partitions
+        self._crowded: tuple[Mapping[int, str], Sequence[int], Sequence[Partition]] | None = None
 
     @cached_property
     def by_key(self) -> Mapping[tuple[str, int], Partition]:
@@ -121,6 +122,26 @@ class PartitionIndex:
     def arriving(self) -> Mapping[int, list[Partition]]:
         """Partitions by broker to which a replica is being added."""
         return _by_broker(self.unsettled, lambda p: p.adding)
+
+    def on_fewer_racks(self, racks: Mapping[int, str], wanted: Sequence[int]) -> Sequence[Partition]:
+        """Partitions whose assignment is on fewer racks than wanted; those with an unknown broker are omitted.
+
+        The answer is kept until another question is asked: passes over the same partitions ask the same.
+
+        Args:
+            racks: broker → rack.
+            wanted: number of racks by number of replicas; the last entry counts for more replicas, too.
+        """
+        if self._crowded is None or self._crowded[:2] != (racks, wanted):
+            rack, most = racks.get, len(wanted) - 1
+            found = [
+                p
+                for p in self._all
+                if len(on := set(map(rack, p.replicas))) < wanted[min(len(p.replicas), most)]
+                and None not in on
+            ]
+            self._crowded = racks, wanted, found
+        return self._crowded[2]
 
     def in_isr(self, broker: int) -> list[Partition]:
         """Partitions that have a broker in their ISR."""

@@ -35,14 +35,8 @@ def under_spread_partitions(view: KafkaView, ours: Collection[tuple[str, int]] =
         return None  # reported where brokers are placed
     up = {racks[i] for i, broker in view.brokers.items() if broker.fenced is False}
     wanted = [wanted_racks(replicas, len(up)) for replicas in range(len(racks) + 1)]
-    rack = racks.get
-    found = sorted(
-        (p.name, (p.topic, p.index) in ours)
-        for p in view.partitions
-        if len(on := set(map(rack, p.replicas))) < wanted[min(len(p.replicas), len(racks))]
-        and None not in on  # a broker that is not registered
-        and not (p.adding or p.removing)
-    )
+    crowded = view.partition_index.on_fewer_racks(racks, wanted)
+    found = sorted((p.name, (p.topic, p.index) in ours) for p in crowded if not (p.adding or p.removing))
     if not found:
         return None
     named, healed = [name for name, _ in found], sum(by_us for _, by_us in found)
