@@ -1,6 +1,6 @@
-"""The benchmark of moves between the dirs of a broker: how fast, next to a plain copy; how near to their cap; what the agent costs.
+"""The benchmark of moves between the dirs of a broker: how fast, next to a plain copy, and how near to their cap.
 
-    python -m bench.moves [--mb 200] [--logs 1] [--caps 20 3]
+    python -m bench.moves [--mb 200] [--logs 1] [--caps 20 3] [--uncapped 2]
 
 A real broker (one of each, on loop-mounted disks of this machine) has so many megabytes in one or several logs, and the agent's own
 parts move them to and fro between two disks. Around the moves the same files are copied by reading and writing them in order, from the
@@ -46,7 +46,6 @@ class Run:
         what: ``copy``, or the cap of a move in bytes per second.
         bytes: that were copied.
         seconds: until they were all on the target's disk.
-        agent: share of one core that the agent took meanwhile; None for a copy.
         steady: bytes per second between the first and the last look at a copy that grows, its beginning and its taking over left out.
     """
 
@@ -54,7 +53,6 @@ class Run:
     bytes: int
     seconds: float
     cap: int | None = None
-    agent: float | None = None
     steady: float | None = None
 
     @property
@@ -114,7 +112,7 @@ async def move(reconciler: Proposals, logs: int, source: str, target: str, cap: 
     }
     async with reconciler.agent() as session:
         await until("one is copied", lambda: "Copying" in reconciler.states())
-        began, busy = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
         looks: list[tuple[float, int]] = []
 
         def arrived() -> bool:
@@ -125,12 +123,12 @@ async def move(reconciler: Proposals, logs: int, source: str, target: str, cap: 
 
         await until("all have arrived", arrived, 900)
         await asyncio.to_thread(flush, Path(target))
-        seconds, used = time.perf_counter() - began, time.process_time() - busy
+        seconds = time.perf_counter() - began
         size = sum(int(each["bytes"]) for each in reconciler.status["moves"])
         session.wants({**reconciler.spec, "moves": []})
         await until("the throttle is put back", lambda: "throttle" not in reconciler.status)
         await reconciler.until_throttled(None)  # or the next move begins with this one's
-    return Run(f"{cap / _MB:.0f} MB/s", size, seconds, cap, used / seconds, steady(looks))
+    return Run(f"{cap / _MB:.0f} MB/s", size, seconds, cap, steady(looks))
 
 
 def copied(moves: list[dict[str, Any]]) -> int:
@@ -189,7 +187,7 @@ def fill(cluster: Cluster, megabytes: int, logs: int) -> None:
 def table(runs: list[Run]) -> Table:
     """What came of it."""
     plain = statistics.median(run.rate for run in runs if run.cap is None)
-    made = Table("run", "MB", "s", "MB/s", "of a copy", "steady, of the cap", "agent, of a core")
+    made = Table("run", "MB", "s", "MB/s", "of a copy", "steady, of the cap")
     for run in runs:
         bound = run.cap is not None and run.cap < _UNBOUND
         made.add_row(
@@ -199,7 +197,6 @@ def table(runs: list[Run]) -> Table:
             f"{run.rate / _MB:.1f}",
             f"{run.rate / plain:.0%}" if run.cap else "",
             f"{run.steady / run.cap:.1%}" if bound and run.cap and run.steady else "",
-            f"{run.agent:.1%}" if run.agent is not None else "",
         )
     return made
 
@@ -211,6 +208,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--mb", type=int, default=200, help="size of all logs together")
     parser.add_argument("--logs", type=int, default=1, help="number of logs; the agent copies two at a time")
+    parser.add_argument("--uncapped", type=int, default=2, help="number of moves without a cap")
     parser.add_argument("--caps", type=float, nargs="*", default=[20, 3], help="in MB/s, besides none")
     options = parser.parse_args(arguments)
     more = {"log.segment.bytes": str(64 << 20), "log.segment.delete.delay.ms": "1000"}
@@ -221,7 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
             cluster.up()
             cluster.let_agent()
             fill(cluster, options.mb, options.logs)
-            caps = [_UNBOUND, *(int(cap * _MB) for cap in options.caps), _UNBOUND]
+            caps = [*(int(cap * _MB) for cap in options.caps), *[_UNBOUND] * options.uncapped]
             runs = asyncio.run(measure(cluster, options.logs, caps))
         finally:
             cluster.down()
