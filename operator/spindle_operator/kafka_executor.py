@@ -19,6 +19,7 @@ from spindle.model.view import KafkaView
 from spindle.moves.journal import ReplacedLog
 from spindle_operator import metrics, users
 from spindle_operator.connection import Access, sentence
+from spindle_operator.handshakes import responding
 from spindle_operator.kafka_actions import run
 from spindle_operator.kafka_client import KafkaClient
 from spindle_operator.raw_answers import MALFORMED, AnswerMemo, unreadable
@@ -186,19 +187,11 @@ class KafkaExecutor:
     async def _answering(self, hosts: Mapping[int, str], context: ssl.SSLContext) -> dict[int, str]:
         """Which brokers complete a TLS handshake: a dead one would use up the client's whole connect timeout."""
 
-        async def knock(host: str) -> bool:
-            try:
-                async with asyncio.timeout(self._timeout):
-                    _, writer = await asyncio.open_connection(host, self._port, ssl=context)
-            except (OSError, TimeoutError) as error:
-                metrics.kafka_failed(self._cluster, error)
-                log.debug("%s: no connection to %s: %s", self._cluster, host, error)
-                return False
-            writer.close()
-            return True
+        def failed(host: str, error: BaseException) -> None:
+            metrics.kafka_failed(self._cluster, error)
+            log.debug("%s: no connection to %s: %s", self._cluster, host, error)
 
-        answers = await asyncio.gather(*(knock(host) for host in hosts.values()))
-        return {node: host for (node, host), answered in zip(hosts.items(), answers, strict=True) if answered}
+        return await responding(hosts, self._port, context, self._timeout, failed)
 
     async def _threaded(self, call: Callable[[], _T]) -> _T:
         """Run a blocking call in the executor's thread, with a generous timeout."""
