@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from spindle.api import names
 from spindle_cli import objects
 from spindle_cli.cluster_commands import while_paused
 from spindle_cli.consent import consent
@@ -31,21 +32,26 @@ def reuse(
         typer.Option(help="Name of the claim that had the volume: give up its data without asking."),
     ] = None,
 ) -> None:
-    """Let a volume that a removed disk left be bound again, after its file system was wiped."""
+    """Let a volume be bound again that a removed disk left, after its file system was wiped, or that is reserved for a claim that does not exist."""
     with sentences():
         kube = Kube.connect(None)
         found, was = _released(kube, volume)
         if claim not in (None, was["name"]):
             raise KubeError(f"{volume} was of claim {was['name']}, not of {claim}; nothing was changed")
-        if not was.get("uid"):
-            raise KubeError(
-                f"{volume} is reserved for claim {was['name']} in namespace {was['namespace']}, which Spindle creates or somebody restores; nothing was changed"
-            )
         kube.namespace = was["namespace"]
+        if not was.get("uid"):
+            _not_awaited(kube, volume, was)
         _not_needed(kube, volume, was["name"])
-        say(
-            f"{volume} was of claim {was['name']} in namespace {was['namespace']}. Wipe its file system first: Spindle formats no disk that has files of another."
-        )
+        whose = f"claim {was['name']} in namespace {was['namespace']}"
+        wipe = "Wipe its file system first: Spindle formats no disk that has files of another."
+        if was.get("uid"):
+            say(f"{volume} was of {whose}. {wipe}")
+        elif was.get("fieldPath") == names.RESERVED:
+            say(
+                f"{volume} is reserved for {whose}, which never had it: Spindle reserved it for a disk that no broker has any more."
+            )
+        else:
+            say(f"{volume} is kept for {whose}, which may have had it. {wipe}")
         consent(f"Is the data on {volume} not needed any more?", given=claim)
         _change(kube, objects.VOLUME, found, {"claimRef": None})
         say(f"{volume} can be bound again. A disk on it is used once its file system is blank.")
@@ -57,12 +63,14 @@ def rebind(volume: Volume) -> None:
     with sentences():
         kube = Kube.connect(None)
         found, was = _released(kube, volume)
-        if not was.get("uid"):
+        if not was.get("uid") and was.get("fieldPath") != names.RESERVED:
             say(
                 f"{volume} is kept for claim {was['name']} in namespace {was['namespace']} already; nothing was changed."
             )
             return
-        _change(kube, objects.VOLUME, found, {"claimRef": {"uid": None, "resourceVersion": None}})
+        # Without the mark of a volume that Spindle reserved for a new disk, Spindle does not release it.
+        nobody = {"uid": None, "resourceVersion": None, "fieldPath": None}
+        _change(kube, objects.VOLUME, found, {"claimRef": nobody})
         say(
             f"{volume} is kept, with its data, for claim {was['name']} in namespace {was['namespace']}.\n"
             f"Now apply that claim with spec.volumeName: {volume}, without annotations that begin with pv.kubernetes.io/."
@@ -198,6 +206,24 @@ def _released(kube: Kube, name: str) -> tuple[Json, Json]:
             "spec removes, or that is drained: " + in_namespace("spindle status", was["namespace"])
         )
     return found, was
+
+
+def _not_awaited(kube: Kube, volume: str, was: Json) -> None:
+    """Raise KubeError if the claim for which a volume is reserved gets it, or Spindle is about to create that claim."""
+    there = Objects(kube).find(objects.CLAIM, was["name"])
+    whose = f"claim {was['name']} in namespace {was['namespace']}"
+    if there is not None and (there.get("spec") or {}).get("volumeName") in (None, "", volume):
+        raise KubeError(f"{volume} is reserved for {whose}, which exists and gets it; nothing was changed")
+    if there is not None or was.get("fieldPath") != names.RESERVED:
+        return
+    for broker in kube.raw_list("KafkaBroker"):
+        for disk in broker["spec"].get("disks") or ():
+            if disk["claim"] == was["name"]:
+                raise KubeError(
+                    f"{volume} is reserved for {whose}, which Spindle creates for {disk['name']} of {broker['metadata']['name']}; nothing was changed. If that "
+                    "disk is not needed any more, Spindle releases the volume by itself: "
+                    + command(f"spindle status {broker['spec']['cluster']}")
+                )
 
 
 def _not_needed(kube: Kube, volume: str, claim: str) -> None:

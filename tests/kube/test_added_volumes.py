@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from spindle.api import names
 from spindle.model.actions import Patch
+from spindle.model.claim_volumes import is_reserved
 from spindle.model.freshness import FactsRead
 from spindle_operator.act import CONFLICT, DONE, Actor
 from spindle_operator.kafka_executor import KafkaExecutor
@@ -44,13 +46,15 @@ async def test_it_is_kept_for_whoever_comes_first(kube: Kube, namespace: str) ->
         "kind": "PersistentVolumeClaim",
         "namespace": namespace,
         "name": "data-disk2-demo-0",
+        "fieldPath": names.RESERVED,
     }
     seen = made["metadata"]["resourceVersion"]
     assert await act(seen, {"claimRef": ours}) == DONE
     assert await act(seen, {"claimRef": ours | {"name": "somebody-elses"}}) == CONFLICT
     assert await act(None, {"persistentVolumeReclaimPolicy": "Retain"}) == DONE
     kept = await kube.get(VOLUME, None, name)
-    assert kept["spec"]["claimRef"]["name"] == "data-disk2-demo-0"
+    assert kept["spec"]["claimRef"] == ours
+    assert is_reserved(kept)
     assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert await act(None, {"claimRef": None}) == DONE
     assert "claimRef" not in (await kube.get(VOLUME, None, name))["spec"]

@@ -8,7 +8,7 @@ from kubernetes import client
 from typer.testing import CliRunner, Result
 
 from e2e.cluster.apiserver import ApiServer
-from spindle.api.names import FIELD_MANAGER
+from spindle.api.names import FIELD_MANAGER, RESERVED
 from spindle_cli import main
 from spindle_cli.copied import Typed
 from tests.kube.api import Resources
@@ -185,9 +185,10 @@ def released(api_client: client.ApiClient, namespace: str) -> Iterator[Callable[
     core: Any = client.CoreV1Api(api_client)
     made: list[str] = []
 
-    def released(claim: str, phase: str = "Released") -> str:
+    def released(claim: str, phase: str = "Released", **reserved: str) -> str:
         name = f"{namespace}-{len(made)}"
-        ref = {"namespace": namespace, "name": claim, "uid": "0f0f0f0f-0000-0000-0000-000000000000"}
+        had = {"uid": "0f0f0f0f-0000-0000-0000-000000000000"}
+        ref = {"namespace": namespace, "name": claim, **(reserved or had)}
         core.create_persistent_volume(
             volume(name, hostPath={"path": "/x"}, claimRef=ref, persistentVolumeReclaimPolicy="Delete")
         )
@@ -243,11 +244,48 @@ def test_a_volume_is_kept_for_its_restored_claim(
     kept = core.read_persistent_volume(name).spec.claim_ref
     assert (kept.name, kept.uid) == ("data-disk2-demo-0", None)
     assert "already; nothing was changed" in run(f"volume rebind {name}", here=False).stdout
-    refused(run(f"volume reuse {name} --claim data-disk2-demo-0", here=False), "somebody restores")
+    assert "which may have had it. Wipe" in run(f"volume reuse {name}", "n\n", here=False).stdout
 
     assert run(f"volume retain {name}", here=False).exit_code == 0
     assert core.read_persistent_volume(name).spec.persistent_volume_reclaim_policy == "Retain"
     assert "is retained already" in run(f"volume retain {name}", here=False).stdout
+
+
+def test_a_volume_that_spindle_reserved(
+    api_client: client.ApiClient, namespace: str, run: Run, released: Callable[..., str]
+) -> None:
+    resources = Resources(api_client, namespace)
+    core: Any = client.CoreV1Api(api_client)
+    awaited, left = (
+        released(f"data-{disk}-demo-0", "Available", fieldPath=RESERVED) for disk in ("disk1", "disk7")
+    )
+    resources.create(cluster())
+    resources.apply(broker(), FIELD_MANAGER)
+
+    refused(
+        run(f"volume reuse {awaited} --claim data-disk1-demo-0", here=False),
+        "which Spindle creates for disk1 of demo-broker-0",
+    )
+    assert (
+        "reserved it for a disk that no broker has" in run(f"volume reuse {left}", "n\n", here=False).stdout
+    )
+    assert core.read_persistent_volume(left).spec.claim_ref.field_path == RESERVED
+    assert run(f"volume reuse {left} --claim data-disk7-demo-0", here=False).exit_code == 0
+    assert core.read_persistent_volume(left).spec.claim_ref is None
+
+    assert f"spec.volumeName: {awaited}" in run(f"volume rebind {awaited}", here=False).stdout
+    kept = core.read_persistent_volume(awaited).spec.claim_ref
+    assert (kept.name, kept.uid, kept.field_path) == ("data-disk1-demo-0", None, None)
+    claim: Any = {
+        "metadata": {"name": "data-disk1-demo-0"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "volumeName": awaited,
+        },
+    }
+    core.create_namespaced_persistent_volume_claim(namespace, claim)
+    refused(run(f"volume reuse {awaited} --claim data-disk1-demo-0", here=False), "which exists and gets it")
 
 
 def test_a_volume_that_is_gone_is_forgotten(

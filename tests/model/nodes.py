@@ -49,8 +49,8 @@ class Nodes(Store):
                     self._tie(claim, kept[0])
             elif (
                 volume := self.objects.get(("PersistentVolume", str(claim["spec"].get("volumeName"))))
-            ) is not None:
-                volume["spec"].setdefault("claimRef", {}).setdefault("uid", claim["metadata"]["uid"])
+            ) is not None and not (volume["spec"].get("claimRef") or {}).get("uid"):
+                self._tie(claim, volume)
 
     def _schedule(self, pod: dict[str, Any]) -> None:
         claims = [

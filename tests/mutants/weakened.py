@@ -345,6 +345,8 @@ MUTANTS: Final = (
     Mutant(10, "spindle.moves.journal_record:write_journal", around(_without_finalizer), (_U + "test_journal_lost.py",), mend=True),
     # 11: data is deleted only when asked for
     Mutant(11, "spindle.reconcile.deletion:reconcile_deletion", around(_claims_asked_for), (_U + "test_plan.py",)),
+    Mutant(11, "spindle.model.claim_volumes:is_reserved", _YES, (_U + "test_reserved_volumes.py",)),
+    Mutant(8, "spindle.brokers.reservations:release_disk", _FALSE, (_U + "test_reserved_volumes.py",)),
     Mutant(11, "spindle.topics.deletion:_stays", _NO, (_U + "test_topics.py",)),
     Mutant(11, "spindle.topics.deletion:_is_gone_or_not_ours", _NO, (_U + "test_topics.py",)),
     # 12: nobody gets in uninvited

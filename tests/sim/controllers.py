@@ -107,6 +107,7 @@ class Controllers:
     def tie(self, claim: Json, volume: Json) -> None:
         """Bind a claim to a volume."""
         ref = {"namespace": NAMESPACE, "name": claim["metadata"]["name"], "uid": claim["metadata"]["uid"]}
+        ref["fieldPath"] = None  # Kubernetes replaces the reference
         self.api.change(volume, {"spec": {"claimRef": ref}, "status": {"phase": "Bound"}})
         self.api.change(
             claim,

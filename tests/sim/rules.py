@@ -14,6 +14,7 @@ _BROKER_ROLE = "broker"
 _NODE_ID = "spindle.dev/node-id"
 _ROLE = "spindle.dev/role"
 _DIRECTORY = "spindle.dev/directory-id"
+_RESERVED = "metadata.annotations['spindle.dev/volume']"  # in the reference of a volume to a claim that did not have it yet
 AT_ONCE = 10.0  # seconds within which disks of several machines must stop answering to be certainly one fault
 SHORT = 40.0  # seconds for which such a fault is certainly not caused by the disks
 SILENT = 420.0  # seconds for which the cluster may deviate from the spec without an entry in status.waiting or an action
@@ -385,6 +386,7 @@ class Judge:
         for broker, errors in sorted(dict(world.truth("offline")).items()):
             found.append(f"broker {broker} has offline log dirs: {', '.join(errors)}")
         found += self._hanging()
+        found += self._reserved()
         for key, value in sorted((live["spec"].get("config") or {}).items()):
             other = [b for b, held in sorted(world.kafka.truth_effective(key).items()) if held != value]
             if other:
@@ -424,6 +426,16 @@ class Judge:
                 if d["name"] in wanted and d.get("mode") == "Absent"
             ]
             found[int(broker["spec"]["id"])] = len(out)
+        return found
+
+    def _reserved(self) -> list[str]:
+        """No volume stays reserved for a claim that does not exist, unless a user keeps it for one."""
+        api, found = self.world.api, []
+        for volume in api.all("PersistentVolume"):
+            ref = volume["spec"].get("claimRef") or {}
+            if ref.get("fieldPath") == _RESERVED and api.get("PersistentVolumeClaim", ref["name"]) is None:
+                name = volume["metadata"]["name"]
+                found.append(f"volume {name} is reserved for claim {ref['name']}, which does not exist")
         return found
 
     def _hanging(self) -> list[str]:

@@ -442,6 +442,7 @@ class TestUnlisted:
         world.get("PersistentVolume", far)["spec"]["claimRef"] = {
             "namespace": "kafka",
             "name": "data-disk2-demo-1",
+            "fieldPath": names.RESERVED,
         }
         near = add_volume(world, mine, 3)
         del world.cluster["spec"]["brokerPools"][0]["disks"]["maxCount"]

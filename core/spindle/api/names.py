@@ -1,5 +1,6 @@
 """Every name, label, annotation, port and path that more than one part of Spindle must agree on."""
 
+import re
 from hashlib import sha256
 from typing import Final
 
@@ -45,6 +46,8 @@ ANN_JOURNAL: Final = f"{GROUP}/journal"  # of the identity record: "kept" once t
 ANN_LEFT: Final = f"{GROUP}/left"  # of a claim: "true" once its broker was stopped permanently
 ANN_REFUSED: Final = f"{GROUP}/refused"  # why preflight rejected the disk that was to be added
 ANN_VOLUME: Final = f"{GROUP}/volume"  # that is reserved for the recreated claim of an evacuated disk
+# The `fieldPath` in the claimRef of a volume that Spindle has reserved; Kubernetes removes it when it binds the volume.
+RESERVED: Final = f"metadata.annotations['{ANN_VOLUME}']"
 ANN_RETIRED: Final = f"{GROUP}/retired"  # directory ids of this broker's evacuated disks, with commas
 ANN_SLOT: Final = f"{GROUP}/slot"  # "out" while the slot waits for a new disk
 ANN_VOTERS: Final = f"{GROUP}/voters"  # the controllers at bootstrap, as in the identity ConfigMap
@@ -205,6 +208,11 @@ def disk_name(index: int) -> str:
 def claim_name(cluster: str, node_id: int, disk: str) -> str:
     """Name of the PersistentVolumeClaim behind one disk; a controller's only disk is called ``metadata``."""
     return f"data-{disk}-{cluster}-{node_id}"
+
+
+def is_broker_claim(cluster: str, claim: str) -> bool:
+    """Whether a claim has the name of one behind a disk of a cluster's brokers."""
+    return re.fullmatch(f"data-disk[0-9]+-{re.escape(cluster)}-[0-9]+", claim) is not None
 
 
 def controllers_service(cluster: str) -> str:

@@ -24,7 +24,7 @@ from spindle.brokers.volume_room import (
 )
 from spindle.model import disk_facts, objects
 from spindle.model.broker_disks import disks_of
-from spindle.model.claim_volumes import has_held, hosts_of_volumes, is_for
+from spindle.model.claim_volumes import hosts_of_volumes, is_for, is_reserved
 from spindle.model.lost_brokers import node_is_lost
 from spindle.model.maintenance import disk_requests
 from spindle.model.nodes import section
@@ -184,7 +184,24 @@ def has_volume(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, A
     """Whether a disk has a claim or a volume, or one is on record or reserved for it; a disk that was in use had one, and has none to wait for."""
     claim = str(disk["claim"])
     used = disk.get("pvUid") and not _untouched(disk)
-    return bool(used or claim in state.claims or chosen(state, broker, disk) or has_held(state, claim))
+    return bool(used or claim in state.claims or chosen(state, broker, disk)) or any(
+        _held(state, broker, disk, volume)
+        for volume in state.volumes.values()
+        if is_for(state, volume, claim)
+    )
+
+
+def _held(
+    state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any], volume: SnapshotObject
+) -> bool:
+    """Whether a volume that refers to the claim of a disk is bound to it, which may not be listed yet, or reserved for it.
+
+    Not if somebody else reserved it and it cannot become this disk: then the disk gets another one.
+    """
+    if section(volume, "status").get("phase") == "Released":
+        return False
+    bound = bool(section(volume, "spec", "claimRef").get("uid"))
+    return bound or is_reserved(volume) or may_become(state, broker, disk, volume)
 
 
 def chosen(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any]) -> str | None:

@@ -13,7 +13,7 @@ from spindle.brokers.all_disks import NodeVolumes, chosen, may_become
 from spindle.brokers.volume_room import is_free
 from spindle.model import objects
 from spindle.model.broker_records import BrokerRecords
-from spindle.model.claim_volumes import kept_volumes, refer, reserve
+from spindle.model.claim_volumes import is_reserved, kept_volumes, refer, reserve
 from spindle.model.nodes import section
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
@@ -28,7 +28,7 @@ class VolumeChoice:
     Attributes:
         claim: the volume that is reserved for the disk: its claim can be created.
         reserve: the volume on record, which is free.
-        surplus: volumes that are reserved for the disk and are not the one that it gets.
+        surplus: volumes that Spindle reserved for the disk and that are not the one that it gets.
         record: the free volume to record.
         later: whether the volume on record is not listed, or cannot be reserved now.
     """
@@ -43,6 +43,8 @@ class VolumeChoice:
 def choose(free: NodeVolumes, broker: SnapshotObject, disk: Mapping[str, Any]) -> VolumeChoice:
     """Find the next step towards a volume for a disk that has no claim.
 
+    A volume that somebody else reserved for the claim is used if it can become the disk, and otherwise left alone: it may be kept with its data.
+
     Args:
         free: the free volumes; those that are given here are noted in it.
         broker: the KafkaBroker.
@@ -51,9 +53,10 @@ def choose(free: NodeVolumes, broker: SnapshotObject, disk: Mapping[str, Any]) -
     state, name = free.state, chosen(free.state, broker, disk)
     kept = [v for v in kept_volumes(state, disk["claim"]) if not objects.deleting(v)]
     fitting = [v for v in kept if may_become(state, broker, disk, v)]
-    if kept:
-        best = min(fitting, key=lambda v: objects.name(v) != name, default=None)
-        return VolumeChoice(claim=best, surplus=tuple(v for v in kept if v is not best))
+    best = min(fitting, key=lambda v: objects.name(v) != name, default=None)
+    surplus = tuple(v for v in kept if v is not best and is_reserved(v))
+    if best is not None or surplus:
+        return VolumeChoice(claim=best, surplus=surplus)
     if name is None:
         return VolumeChoice(record=free.give(broker))
     volume = state.volumes.get(name)
@@ -83,31 +86,54 @@ def carry_out(
     return choice != VolumeChoice()
 
 
-def may_be_reserved(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any]) -> bool:
-    """Whether the volume on record for a disk is not listed, so that it is not known whether it is reserved."""
-    name = chosen(state, broker, disk)
-    return name is not None and name not in state.volumes
+def unavailable(
+    state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any], *, goes: bool = False
+) -> Waiting:
+    """The volume on record for a new disk is not listed, or cannot be reserved now.
 
-
-def unavailable(state: ClusterState, broker: SnapshotObject, disk: Mapping[str, Any]) -> Waiting:
-    """The volume on record for a new disk is not listed, or cannot be reserved now."""
+    Args:
+        state: of the pass.
+        broker: the KafkaBroker.
+        disk: its entry of the disk.
+        goes: whether the broker is removed, so that the volume must be released.
+    """
     name, volume = str(disk["pv"]), state.volumes.get(str(disk["pv"]))
-    if volume is None:
-        problem = "is not in the list of PersistentVolumes"
-    elif objects.deleting(volume):
-        problem = "is being deleted"
-    else:
-        phase = section(volume, "status").get("phase") or "without a phase"
-        problem = f"cannot be reserved now (it is {phase})"
     there = volume is not None and not objects.deleting(volume)
+    if "persistentvolumes" in state.snap.unknown:
+        problem = "PersistentVolumes cannot be read"
+    elif volume is None:
+        problem = f"{name} is not in the list of PersistentVolumes"
+    elif objects.deleting(volume):
+        problem = f"{name} is being deleted"
+    else:
+        problem = f"{name} cannot be reserved now (it is {section(volume, 'status').get('phase') or 'without a phase'})"
+    stays = (
+        "It may be reserved for this disk and would stay so, so the KafkaBroker stays until the volume is released"
+        if goes
+        else "It may be reserved for this disk, so the disk stays on record with it"
+    )
     return Waiting(
         "AddDisk",
         f"KafkaBroker/{objects.name(broker)}/{disk['name']}",
         "VolumeUnavailable",
-        f"{disk['name']} of {objects.name(broker)} gets volume {name}, which {problem}. It may be reserved for this disk, so the disk stays on record with it.",
+        f"{disk['name']} of {objects.name(broker)} gets volume {name}, and {problem}. {stays}.",
         "Nothing to do: Spindle continues when the volume is Available, or bound to the claim of this disk."
         if there
-        else f"Nothing to do if {name} is listed again soon. If it was deleted, create it again with the same name; or, if it is gone for good, a cluster "
-        f"administrator removes it from the record: spindle volume forget {name}. Spindle then chooses another volume, or none.",
+        else _way_to_the_volume(state, name, goes=goes),
         quiet=there,
+    )
+
+
+def _way_to_the_volume(state: ClusterState, name: str, *, goes: bool) -> str:
+    """What a user does about a volume that is not listed."""
+    first = (
+        "Check that the API server answers and that the operator's ClusterRole allows it to list PersistentVolumes."
+        if "persistentvolumes" in state.snap.unknown
+        else f"Nothing to do if {name} is listed again soon."
+    )
+    gone = f"If {name} is" if goes else "If it was deleted, create it again with the same name; or, if it is"
+    then = "removes the KafkaBroker" if goes else "chooses another volume, or none"
+    return (
+        f"{first} {gone} gone for good, a cluster administrator removes it from the record: spindle volume forget {name}. "
+        f"Spindle then {then}."
     )

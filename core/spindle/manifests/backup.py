@@ -142,7 +142,7 @@ def reserve(namespace: str, claim: str) -> dict[str, Any]:
     reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim}
     return {
         "spec": {
-            "claimRef": {**reference, "uid": None, "resourceVersion": None},
+            "claimRef": {**reference, "uid": None, "resourceVersion": None, "fieldPath": None},
             "persistentVolumeReclaimPolicy": _RETAIN,
         }
     }

@@ -28,6 +28,15 @@ def kept_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
     ]
 
 
+def is_reserved(volume: SnapshotObject) -> bool:
+    """Whether Spindle reserved a volume for a claim, and no claim was bound to it since.
+
+    A volume without this mark may be kept with its data: `spindle volume rebind` and a restore reserve a volume that a claim had.
+    """
+    ref = section(volume, "spec", "claimRef")
+    return ref.get("fieldPath") == names.RESERVED and not ref.get("uid")
+
+
 def left_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
     """Volumes that a former claim of this name had and that were retained when it was deleted."""
     return [
@@ -39,15 +48,7 @@ def left_volumes(state: ClusterState, claim_name: str) -> list[SnapshotObject]:
     ]
 
 
-def has_held(state: ClusterState, claim_name: str) -> bool:
-    """Whether a volume is reserved for a claim, or bound to it; the claim itself may not be listed yet."""
-    return any(
-        is_for(state, volume, claim_name) and section(volume, "status").get("phase") != "Released"
-        for volume in state.volumes.values()
-    )
-
-
-def refer(volume: SnapshotObject, claim_ref: dict[str, str] | None) -> Patch:
+def refer(volume: SnapshotObject, claim_ref: dict[str, str] | None, *, alone: bool = False) -> Patch:
     """Reserve a volume for a claim, or release it (None); the patch fails if the volume has changed in the meantime."""
     return Patch(
         kind="PersistentVolume",
@@ -55,11 +56,12 @@ def refer(volume: SnapshotObject, claim_ref: dict[str, str] | None) -> Patch:
         uid=objects.uid(volume),
         resource_version=objects.version(volume),
         body={"spec": {"claimRef": claim_ref}},
+        alone=alone,
     )
 
 
 def reserve(state: ClusterState, volume: SnapshotObject, claim_name: str) -> Patch:
-    """Reserve a volume for a claim of this cluster's namespace."""
+    """Reserve a volume for a claim of this cluster's namespace, and mark it as reserved by Spindle (`is_reserved`)."""
     return refer(
         volume,
         {
@@ -67,6 +69,7 @@ def reserve(state: ClusterState, volume: SnapshotObject, claim_name: str) -> Pat
             "kind": "PersistentVolumeClaim",
             "namespace": state.namespace,
             "name": claim_name,
+            "fieldPath": names.RESERVED,
         },
     )
 

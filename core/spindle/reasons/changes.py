@@ -44,9 +44,13 @@ SECTIONS = (
             ),
             Reason(
                 "VolumeUnavailable",
-                "the local volume that is recorded for a new disk is not listed or cannot be reserved now",
+                "the local volume that is recorded for a new disk is not listed or cannot be reserved now; of a broker or KafkaCluster that is deleted: it may be reserved, and is not listed",
                 "if it was deleted, create it again with the same name; if it is gone for good, run `spindle volume forget VOLUME`, or delete the claim that the message names: another volume, or none, is used then",
                 "ticket",
+            ),
+            Reason(
+                "VolumeStaysReserved",
+                "a KafkaBroker was deleted, and a volume that Spindle did not reserve stays reserved for one of its claims, which does not exist: it may be kept with data (`spindle volume rebind`); `spindle volume reuse VOLUME` lets it be bound again",
             ),
             Reason(
                 "DiskInspectionPending",

@@ -6,10 +6,13 @@ Claims, and with them the data and its identity, are kept unless ``deleteClaims`
 
 from spindle.api import names
 from spindle.brokers.claim_annotations import claim_annotations
+from spindle.brokers.reservations import release_broker, unneeded
 from spindle.config.broker_settings import put_back
 from spindle.model import objects
 from spindle.model.actions import Delete
+from spindle.model.claim_volumes import is_reserved, kept_volumes, refer
 from spindle.model.finalizers import drop_finalizer
+from spindle.model.nodes import section
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
@@ -40,12 +43,10 @@ def reconcile_deletion(state: ClusterState, builder: PlanBuilder) -> bool:
         _stop(builder, pods)
         return False
     if state.brokers:
-        missing = [patch for broker in state.brokers.values() for patch in claim_annotations(state, broker)]
-        if missing:
-            builder.do(*missing)
-            return False
-        for broker in state.brokers.values():
-            _release(builder, broker)
+        _release_brokers(state, builder)
+        return False
+    if reserved := unneeded(state):
+        builder.do(*reserved)
         return False
     if not withdraw_agents(state, builder) or not release_users(state, builder) or not released:
         return False
@@ -79,10 +80,16 @@ def _stop(builder: PlanBuilder, pods: list[SnapshotObject]) -> None:
     )
 
 
-def _release(builder: PlanBuilder, broker: SnapshotObject) -> None:
-    """Delete a KafkaBroker; its claims carry everything that it records."""
-    builder.delete("KafkaBroker", broker)
-    drop_finalizer(builder, broker)
+def _release_brokers(state: ClusterState, builder: PlanBuilder) -> None:
+    """Delete the KafkaBrokers once their claims carry everything that they record, and no volume is reserved for a claim that does not exist."""
+    missing = [patch for broker in state.brokers.values() for patch in claim_annotations(state, broker)]
+    if missing:
+        builder.do(*missing)
+        return
+    for broker in state.brokers.values():
+        if not release_broker(state, builder, broker):
+            builder.delete("KafkaBroker", broker)
+            drop_finalizer(builder, broker)
 
 
 def _delete_data(state: ClusterState, builder: PlanBuilder) -> bool:
@@ -96,6 +103,12 @@ def _delete_data(state: ClusterState, builder: PlanBuilder) -> bool:
         c for c in state.claims.values() if ours and objects.annotation(c, names.ANN_CLUSTER_ID) == ours
     ]
     for claim in claims:
+        if (unseen := _reserved_unseen(state, claim)) is not None:
+            builder.wait(unseen)
+            continue
+        # Before the claim, which is not bound yet: without a claim, nothing would tell whose reservation it is.
+        reserved = [v for v in kept_volumes(state, objects.name(claim)) if is_reserved(v)]
+        builder.do(*(refer(volume, None) for volume in reserved))
         message = f"Deleting claim {objects.name(claim)}: spec.deleteClaims is true."
         builder.delete("PersistentVolumeClaim", claim, "ClaimDeleted", message)
     kept = (names.pools_map(state.name), names.identity_map(state.name))
@@ -103,3 +116,29 @@ def _delete_data(state: ClusterState, builder: PlanBuilder) -> bool:
     if not claims:
         builder.do(*(Delete(kind="ConfigMap", name=objects.name(r), uid=objects.uid(r)) for r in records))
     return bool(claims or records)
+
+
+def _reserved_unseen(state: ClusterState, claim: SnapshotObject) -> Waiting | None:
+    """Why a claim is not deleted yet: it is not bound, and the volume that it names may be reserved for it and is not listed."""
+    name, volume = objects.name(claim), str(section(claim, "spec").get("volumeName") or "")
+    bound = section(claim, "status").get("phase") != "Pending"
+    if bound or not volume or volume in state.volumes or objects.deleting(claim):
+        return None
+    unreadable = "persistentvolumes" in state.snap.unknown
+    return Waiting(
+        "Delete",
+        f"PersistentVolumeClaim/{name}",
+        "VolumeUnavailable",
+        f"Claim {name} is not bound to volume {volume} yet, and "
+        + (
+            "PersistentVolumes cannot be read. "
+            if unreadable
+            else f"{volume} is not in the list of PersistentVolumes. "
+        )
+        + "The volume may be reserved for the claim, and would stay so without it.",
+        (
+            "Check that the API server answers and that the operator's ClusterRole allows it to list PersistentVolumes."
+            if unreadable
+            else f"Nothing to do if {volume} is listed again soon. If it was deleted, delete the claim: kubectl delete pvc {name}."
+        ),
+    )

@@ -15,6 +15,7 @@ from spindle.brokers.cluster_identity import reconcile_identity
 from spindle.brokers.missing_brokers import report_missing_brokers
 from spindle.brokers.pools_record import reconcile_pools
 from spindle.brokers.records import reconcile_brokers, write_records
+from spindle.brokers.reservations import release_unneeded
 from spindle.brokers.stopped_leaders import report_stopped_leaders
 from spindle.config.broker_settings import reconcile_dynamic_config
 from spindle.config.config_maps import reconcile_configuration
@@ -227,6 +228,7 @@ PHASES: Final = (
     Phase(reconcile_added_disks),
     Phase(reconcile_removed_disks),
     Phase(reconcile_node_loss),
+    Phase(release_unneeded),
     Phase(reconcile_thresholds, provides="relief"),
     Phase(reconcile_scrub, provides="repairs"),
     Phase(merge_all, provides="automatic"),

@@ -13,7 +13,7 @@ from spindle.api import names
 from spindle.api.enums import DiskState
 from spindle.brokers.claim_annotations import claim_annotations
 from spindle.brokers.records import return_deadline_passed
-from spindle.brokers.volume_choice import may_be_reserved, unavailable
+from spindle.brokers.reservations import release_broker
 from spindle.config.broker_settings import put_back_on, wait_for_revert
 from spindle.disks.disk_inventory import BEGUN, DiskInventory
 from spindle.evacuation.stuck import find_stuck, room_of
@@ -22,7 +22,6 @@ from spindle.model.actions import Patch, UnregisterBroker
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import release
-from spindle.model.claim_volumes import kept_volumes, refer
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.finalizers import drop_finalizer
 from spindle.model.maintenance import removed_first
@@ -261,7 +260,7 @@ def _remove(
 ) -> None:
     """Delete what was created for a broker: its claims if the spec asks for that, reservations of volumes, its Secret and ConfigMap, and last its KafkaBroker."""
     left = _claims(state, builder, identity, broker) | _hand_over(state, builder, broker)
-    if _reserved(state, builder, broker) or left:
+    if release_broker(state, builder, broker) or left:
         return
     if not objects.deleting(broker):
         kept = some([disk["claim"] for disk in disks_of(broker) if disk["claim"] in state.claims])
@@ -291,22 +290,6 @@ def _claims(
             )
             there = True
     return there
-
-
-def _reserved(state: ClusterState, builder: PlanBuilder, broker: SnapshotObject) -> bool:
-    """Release the volumes that are reserved for new disks without a claim: nobody else could use them. True while one may be reserved.
-
-    One that is kept for a disk that was formatted has its data, and somebody restores its claim (`spindle volume rebind`).
-    """
-    if state.snap.unknown & {"persistentvolumes", "persistentvolumeclaims"}:
-        return True
-    new = [d for d in disks_of(broker) if not d.get("fsUuid") and d["claim"] not in state.claims]
-    kept = [volume for disk in new for volume in kept_volumes(state, disk["claim"])]
-    for volume in kept:
-        builder.do(refer(volume, None))
-    unlisted = [disk for disk in new if may_be_reserved(state, broker, disk)]
-    builder.wait(*(unavailable(state, broker, disk) for disk in unlisted))
-    return bool(kept or unlisted)
 
 
 def _hand_over(state: ClusterState, builder: PlanBuilder, broker: SnapshotObject) -> bool:

@@ -11,7 +11,7 @@ from spindle.api import names
 from spindle.api.enums import DiskState
 from spindle.brokers.all_disks import NodeVolumes, class_problem, kept_names, without_volume
 from spindle.brokers.claim_annotations import list_on
-from spindle.brokers.volume_choice import may_be_reserved, unavailable
+from spindle.brokers.reservations import release_disk
 from spindle.disks.broker_disks import BrokerDisk
 from spindle.disks.disk_inventory import BEGUN, OUT, DiskInventory
 from spindle.evacuation.disk_replacement import retire
@@ -20,7 +20,7 @@ from spindle.model import disk_facts, objects
 from spindle.model.broker_disks import disks_of
 from spindle.model.broker_records import BrokerRecords
 from spindle.model.claim_release import REMOVE_DISK, release
-from spindle.model.claim_volumes import kept_volumes, left_volumes, refer
+from spindle.model.claim_volumes import left_volumes, refer
 from spindle.model.cluster_identity import NodeIdentity
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.replica_index import Key, names_of
@@ -191,15 +191,10 @@ def _undo(
             and pool.disks.all
             and slot.name in kept_names(pool, disks_of(state.brokers[slot.broker]))
         )
-        kept = [*kept_volumes(state, slot.disk["claim"]), *(() if left_out else _blank(state, slot))]
-        for volume in kept:
+        blank = [] if left_out else _blank(state, slot)
+        for volume in blank:
             builder.do(refer(volume, None))
-        if kept:
-            return
-        broker = state.brokers[slot.broker]
-        if may_be_reserved(state, broker, slot.disk):
-            builder.wait(unavailable(state, broker, slot.disk))
-        else:
+        if not release_disk(state, builder, state.brokers[slot.broker], slot.disk) and not blank:
             records.drop_disk(slot.broker, slot.name)
 
 
