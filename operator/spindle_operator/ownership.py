@@ -36,11 +36,10 @@ def taken_over(managed: Iterable[Entry], *, spec_only: bool = True) -> list[Entr
     own = {
         **(applied or created),
         "operation": "Apply",
-        "fieldsV1": _merged(_fields(applied or created), moved),
+        "fieldsV1": _merged(_fields(applied), moved) if applied else moved,
     }
-    rest = stays if applied else {}
     others = [entry for entry in entries if entry is not created and entry is not applied]
-    return [*others, own, *([{**created, "fieldsV1": rest}] if rest else [])]
+    return [*others, own, *([{**created, "fieldsV1": stays}] if stays else [])]
 
 
 def _spec(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -12,6 +12,7 @@ import pytest
 
 from e2e.cluster.apiserver import ApiServer
 from spindle.api import names
+from spindle.config.dynamic_config_record import ANN_DYNAMIC_CONFIG
 from spindle.model.actions import (
     Apply,
     Create,
@@ -379,3 +380,20 @@ async def test_an_apply_takes_away_what_a_creation_set(
     assert await act(Apply(object=wanted, seen=after)) == [DONE]
     again = await kube.get(KAFKA_BROKER, namespace, "demo-broker-0")
     assert again["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+
+
+async def test_what_a_broker_was_created_with_beside_its_spec_stays(
+    kube: Kube, namespace: str, act: Any
+) -> None:
+    """A re-adopted broker is created with the record of settings that Spindle has changed: the first apply must not remove it."""
+    made = sample_broker()
+    made["metadata"] |= {"labels": LABELS, "annotations": {ANN_DYNAMIC_CONFIG: "{}"}}
+    assert await act(Create(object=made)) == [DONE]
+    live = await kube.get(KAFKA_BROKER, namespace, "demo-broker-0")
+    wanted = sample_broker()
+    wanted["metadata"]["labels"] = LABELS
+    wanted["spec"]["node"] = "node1"
+    assert await act(Apply(object=wanted, seen=live)) == [DONE]
+    after = await kube.get(KAFKA_BROKER, namespace, "demo-broker-0")
+    assert after["spec"]["node"] == "node1"
+    assert after["metadata"]["annotations"] == {ANN_DYNAMIC_CONFIG: "{}"}

@@ -1,7 +1,7 @@
 """The API server of the model: objects with their guards, what goes when its owner goes, volumes and their claims, budgets."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,21 +122,54 @@ def _ready(pod: dict[str, Any]) -> bool:
     )
 
 
-def without_ours(live: Mapping[str, Any], obj: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
-    """What we applied before and leave out now goes, as server-side apply has it; a person's fields stay.
+Path = tuple[str, ...]
+_MANY_OWNERS = ("metadata", "spec", "data", "binaryData")
 
-    So do those that it was created with (``made``) and that no apply has given another value since: creation is another owner.
-    """
-    result = copy.deepcopy(dict(live))
+
+def owned_fields(obj: Mapping[str, Any]) -> frozenset[Path]:
+    """The fields of an object that whoever writes it owns then: each leaf, a list as a whole."""
+    parts = {key: value for key, value in obj.items() if key in _MANY_OWNERS}
+    meta = {key: value for key, value in obj.get("metadata", {}).items() if key in ("labels", "annotations")}
+    return frozenset(_leaves({**parts, "metadata": meta}, ()))
+
+
+def handed_over(obj: Mapping[str, Any]) -> frozenset[Path]:
+    """The fields of an object that the operator creates which its next apply removes if it leaves them out (`spindle_operator.ownership.taken_over`)."""
     if obj["kind"] == "KafkaBroker":
-        kept = (
-            "maintenance",
-            "acceptDataLoss",
-            "acceptUnavailable",
-            *made,
-            *(key for key in obj["spec"] if key not in ("thresholds", "scrub")),
-        )
-        result["spec"] = {key: value for key, value in result["spec"].items() if key in kept}
+        return frozenset(path for path in owned_fields(obj) if path[0] == "spec")
+    noted = ("metadata", "annotations")
+    return frozenset(
+        path for path in owned_fields(obj) if path[:2] != noted or not path[-1].startswith(f"{names.GROUP}/")
+    )
+
+
+def _leaves(value: Mapping[str, Any], at: Path) -> Iterator[Path]:
+    for key, below in value.items():
+        if isinstance(below, Mapping) and below:
+            yield from _leaves(below, (*at, key))
+        else:
+            yield (*at, key)
+
+
+def at(obj: Mapping[str, Any], path: Path) -> Any:
+    """The value of a field; None without one."""
+    for key in path:
+        if not isinstance(obj, Mapping) or key not in obj:
+            return None
+        obj = obj[key]
+    return obj
+
+
+def without(live: Mapping[str, Any], fields: Iterable[Path]) -> dict[str, Any]:
+    """An object without some of its fields, as server-side apply leaves it if their owner does not apply them any more."""
+    result = copy.deepcopy(dict(live))
+    for path in sorted(fields, key=len):
+        part = at(result, path[:-1])
+        if isinstance(part, dict) and not (isinstance(part.get(path[-1]), dict) and part[path[-1]]):
+            part.pop(path[-1], None)  # in what was empty when it was applied, somebody may have put something
+        for end in range(len(path) - 1, 1, -1):  # what is empty then goes as well
+            if at(result, path[:end]) == {}:
+                at(result, path[: end - 1]).pop(path[end - 1])
     return result
 
 

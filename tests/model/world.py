@@ -45,7 +45,7 @@ from spindle.reconcile.batches import batch
 from spindle.reconcile.plan import ReconcilePlan, plan
 from spindle.users.principals import principals_to_read
 from tests.model.nodes import Nodes
-from tests.model.store import NAMESPACE, ConflictError, merge, without_ours
+from tests.model.store import NAMESPACE, ConflictError, Path, at, handed_over, merge, owned_fields, without
 
 YEARS = 1e8  # seconds that certificates last
 
@@ -100,7 +100,9 @@ class World(Nodes):
     pod_refusal: str = ""  # what the API server says of a pod that it checks
     trials: dict[str, PodTrial] = field(default_factory=dict)
     joined: set[int] = field(default_factory=set)  # ran once: Kafka keeps them, fenced while away
-    _as_made: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    # Object → what the operator's create owns, and which fields its apply owns: two owners in the API server.
+    _as_made: dict[tuple[str, str], dict[Path, Any]] = field(default_factory=dict)
+    _as_applied: dict[tuple[str, str], frozenset[Path]] = field(default_factory=dict)
 
     # -- building ------------------------------------------------------------------------------------------------
 
@@ -244,14 +246,7 @@ class World(Nodes):
         self._serial += 1
         match action:
             case Create(object=obj):
-                there = self.objects.get((obj["kind"], obj["metadata"]["name"]))
-                if there is not None and there["kind"] == "ConfigMap" and not _labelled(there):
-                    there["metadata"]["labels"] = dict(obj["metadata"]["labels"])
-                    return
-                if there is not None:
-                    raise ConflictError(obj["metadata"]["name"])
-                self._created(self.put(obj))
-                self._as_made[obj["kind"], obj["metadata"]["name"]] = dict(obj.get("spec") or {})
+                self._create(obj)
             case TryPod():
                 self.trials[action.key] = PodTrial(self.now, self.pod_refusal)
             case Apply():
@@ -291,6 +286,24 @@ class World(Nodes):
             case Reassign() | ElectPreferred():
                 self._order(action)
 
+    def _create(self, obj: Mapping[str, Any]) -> None:
+        """Create-only; a ConfigMap that is there and not listed gets its labels."""
+        key = obj["kind"], obj["metadata"]["name"]
+        there = self.objects.get(key)
+        if there is not None and there["kind"] == "ConfigMap" and not _labelled(there):
+            there["metadata"]["labels"] = dict(obj["metadata"]["labels"])
+            return
+        if there is not None:
+            raise ConflictError(obj["metadata"]["name"])
+        self._created(self.put(obj))
+        self._owned(obj)
+
+    def _owned(self, obj: Mapping[str, Any]) -> None:
+        """Note who owns the fields of an object that was created just now."""
+        key = obj["kind"], obj["metadata"]["name"]
+        self._as_applied[key] = handed_over(obj)
+        self._as_made[key] = {path: at(obj, path) for path in owned_fields(obj) - self._as_applied[key]}
+
     def _apply(self, action: Apply) -> None:
         """Server-side apply; over what was seen, if that is said."""
         obj = action.object
@@ -303,10 +316,16 @@ class World(Nodes):
             or there["metadata"]["uid"] != action.seen["metadata"]["uid"]
         ):
             raise ConflictError(obj["metadata"]["name"])
-        live, before = self.objects.get(key), self._as_made.get(key, {})
-        for name in [f for f, value in before.items() if (obj.get("spec") or {}).get(f, value) != value]:
-            del before[name]
-        self.put(merge(without_ours(live, obj, before), obj) if live else obj)
+        if key not in self.objects:
+            self.put(obj)
+            self._owned(obj)
+            return
+        # The create keeps what was not handed over, until an apply gives it another value. What else is in the object is somebody's.
+        made = {k: v for k, v in self._as_made.get(key, {}).items() if at(obj, k) in (None, v)}
+        fields = owned_fields(obj)
+        gone = self._as_applied.get(key, frozenset()) - fields - made.keys()
+        self._as_made[key], self._as_applied[key] = made, fields
+        self.put(merge(without(self.objects[key], gone), obj))
 
     def _order(self, action: Reassign | ElectPreferred) -> None:
         """What Kafka does with another order of a partition's replicas, and with an election."""
