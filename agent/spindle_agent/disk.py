@@ -104,6 +104,10 @@ class Disk:
 
     def changed(self, slot: WatchedDisk) -> None:
         """The operator changed the recorded properties."""
+        if slot.path != self.slot.path:
+            self._found = (
+                None  # what was at the former path says nothing about this one, which may not answer at all
+            )
         self.slot = slot
 
     def started(self, now: float) -> None:

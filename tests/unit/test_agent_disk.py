@@ -406,3 +406,17 @@ def test_how_long_a_device_has_finished_no_write() -> None:
     assert seen.quiet(None) is None
     seen.add(32, {}, ["8:17"])
     assert seen.quiet("8:17") is None
+
+
+@pytest.mark.parametrize("another", [False, True], ids=["the same volume", "another volume"])
+def test_at_another_path_nothing_is_known_before_the_first_look(another: bool) -> None:
+    """The pod has another UID, and perhaps another volume, which does not answer: the former one is not taken for it."""
+    made = disk()
+    there = replace(SLOT, path="/pods/two/mount", root="/pods", in_pod=True)
+    made.changed(replace(there, directory_id=OTHER, fs_uuid=None) if another else there)
+    made.started(10.0)
+    for now in (10.1, 15.0, 20.0):
+        made.assess(Latency(), now, TUNING)
+    told = entry(made, 20.0)
+    assert (told["verdict"], told["reason"], told["content"]) == ("Suspect", "NotAnswering", "unknown")
+    assert made.device is None
