@@ -1,21 +1,23 @@
 """The benchmark of the scrubber: how near it keeps to its pace, what it costs, and how fast checksums are made.
 
-    python -m bench.scrub [--mb 1500] [--rates 2 10 30] [--seconds 20] [--segment-mb 32] [--batch 16000]
+    python -m bench.scrub [--mb 1500] [--rates 2 10 30] [--seconds 20] [--segment-mb 32] [--batch 16000] [--flat-out 3]
 
 Segments of batches as a broker writes them lie on a loop-mounted XFS of this machine; the agent's own process for a disk reads them, past
-the page cache, at each rate that is given (MB/s). Checksums: the CRC-32C that the agent uses and google-crc32c alone, one after the other
+the page cache, at each rate that is given (MB/s), and without a limit, next to plain direct reads of the same files. Checksums: the CRC-32C that the agent uses and google-crc32c alone, one after the other
 over the same bytes in the same process, in batches of 16 KB and of 1 MB. Memory: what that process has alone at its highest, beside what it
 shares with the agent that it was forked from; it grows with the index of a segment (``--segment-mb 1000 --batch 4000`` is the largest
 that Kafka's defaults make).
 """
 
 import argparse
+import mmap
 import os
 import socket
 import statistics
 import struct
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from rich.table import Table
 
 from spindle.model.disk_identity import Identity, render_identity
 from spindle.scrub.catalog import file_name
+from spindle.scrub.rate import piece
 from spindle_agent.probing.fork_server import ForkServer
 from spindle_agent.probing.messages import LARGEST, decode
 from spindle_agent.scrub.messages import Scrub, Scrubbed
@@ -40,7 +43,10 @@ _MB: Final = 1_000_000
 _CLUSTER: Final = "bench"
 _ID: Final = "A" * 22
 _ROUNDS: Final = 5
+_UNBOUND: Final = 100_000 * _MB
+_LOOK: Final = 0.02  # seconds between two looks
 _WARM: Final = 3.0  # seconds before the pace is taken
+_pause: Final = threading.Event()  # nobody sets it
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,65 @@ def measure(fork_server: ForkServer, volume: Path, rate: int, seconds: float) ->
         channel.close()
 
 
+def flat_out(fork_server: ForkServer, image: Path, volume: Path) -> tuple[float, float]:
+    """Let a process read everything without a pause; bytes per second, and the share of a core that it took."""
+    (volume / ".spindle-scrub").unlink(missing_ok=True)
+    order = Scrub(
+        path=str(volume), cluster_id=_CLUSTER, node_id=0, disk="disk0", directory_id=_ID, rate=_UNBOUND, every_days=30
+    )  # fmt: skip
+    before = children(fork_server.pid)
+    forget(image)
+    channel = fork_server.spawn(order)
+    try:
+        while not (mine := children(fork_server.pid) - before):
+            _pause.wait(_LOOK)
+        (pid,), size = mine, sum(path.stat().st_size for path in (volume / "log").rglob("*.log"))
+        looks = [(time.monotonic(), from_disk(pid), cpu(pid))]
+        while looks[-1][1] < 0.95 * size:
+            _pause.wait(_LOOK)
+            looks.append((time.monotonic(), from_disk(pid), cpu(pid)))
+    finally:
+        channel.close()
+    start, first, used = next(look for look in looks if look[1] > 0.05 * size)
+    end, last, taken = looks[-1]
+    return (last - first) / (end - start), (taken - used) / (end - start)
+
+
+def plainly(image: Path, volume: Path) -> float:
+    """Bytes per second of direct reads of the same files, one after the other, in the same pieces."""
+    forget(image)
+    began, size, buffer = time.perf_counter(), 0, mmap.mmap(-1, piece(_UNBOUND))
+    for path in sorted((volume / "log").rglob("*.log")):
+        file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        at = 0
+        while count := os.preadv(file, [buffer], at):
+            at += count
+        size += at
+        os.close(file)
+    return size / (time.perf_counter() - began)
+
+
+def both(fork_server: ForkServer, image: Path, volume: Path, scrub_first: bool) -> tuple[float, float, float]:
+    """`plainly` and `flat_out`; what comes second may find more in the caches below this machine."""
+    if scrub_first:
+        rate, core = flat_out(fork_server, image, volume)
+        return plainly(image, volume), rate, core
+    return plainly(image, volume), *flat_out(fork_server, image, volume)
+
+
+def forget(image: Path) -> None:
+    """Have a loop device's file on the disk, and not in memory: direct reads of the loop device would find it there."""
+    with image.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def from_disk(pid: int) -> int:
+    """Bytes that a process has had read from disks."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
+
+
 def _said(channel: socket.socket, after: float) -> Scrubbed:
     """The first word that comes later than so many seconds from now."""
     until = time.monotonic() + after
@@ -148,8 +213,8 @@ def checksums(size: int) -> list[tuple[str, float]]:
     for _ in range(_ROUNDS):
         for name, function in known.items():
             began = time.perf_counter()
-            for piece in pieces:
-                function(piece)
+            for each in pieces:
+                function(each)
             rates[name].append(len(data) / (time.perf_counter() - began))
     return [(name, statistics.median(found)) for name, found in rates.items()]
 
@@ -164,16 +229,19 @@ def main() -> int:
     parser.add_argument(
         "--batch", type=int, default=16_000, help="bytes of a batch, each with an entry in the index"
     )
+    parser.add_argument("--flat-out", type=int, default=3, help="rounds without a limit")
     args = parser.parse_args()
     fork_server = ForkServer.start()
     console = Console()
     with tempfile.TemporaryDirectory(prefix="spindle-bench-") as folder:
         volume = Path(folder) / "disk0"
-        disk = Disk(Path(folder) / "disk.img", size=(args.mb + 700) * _MB)
+        image = Path(folder) / "disk.img"
+        disk = Disk(image, size=(args.mb + 700) * _MB)
         try:
             disk.mount(volume)
             (volume / "spindle.json").write_text(render_identity(Identity(_CLUSTER, 0, "disk0", _ID), None))
             write_segments(volume / "log" / "bench-0", args.mb * _MB, args.segment_mb * _MB, args.batch)
+            flat = [both(fork_server, image, volume, number % 2 == 1) for number in range(args.flat_out)]
             paces = [measure(fork_server, volume, int(rate * _MB), args.seconds) for rate in args.rates]
         finally:
             unmount_all_below(Path(folder))
@@ -186,6 +254,10 @@ def main() -> int:
             f"{pace.core:.1%}",
             f"{pace.memory / _MB:.0f} MB",
         )
+    console.print(table)
+    table = Table("plain reads", "scrubbed", "of plain reads", "of a core", title="Without a limit, MB/s")
+    for plain, rate, core in flat:
+        table.add_row(f"{plain / _MB:.0f}", f"{rate / _MB:.0f}", f"{rate / plain:.0%}", f"{core:.0%}")
     console.print(table)
     table = Table("library", "16 KB", "1 MB", title="CRC-32C, GB/s, one core")
     small, large = checksums(16_384), checksums(1 << 20)
