@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 DURATION: Final = 15.0  # seconds after which others may take a Lease that is not renewed
 DEADLINE: Final = 10.0  # seconds after the last renewal at which the holder stops
 RETRY: Final = 2.0  # seconds between attempts
+_SOON: Final = 0.5  # seconds after an attempt to renew that failed
 _JITTER: Final = 0.2
 
 
@@ -45,6 +46,7 @@ class Elector:
         self._seen: tuple[Any, ...] | None = None
         self._seen_at = 0.0
         self._renewed_at: float | None = None
+        self._held: Json | None = None  # the Lease as this process last wrote it
 
     @property
     def leading(self) -> bool:
@@ -68,14 +70,17 @@ class Elector:
 
     async def hold(self) -> None:
         """Renew the Lease; return when it is lost."""
+        pause = RETRY
         while True:
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(pause)
             left = DEADLINE - (time.monotonic() - (self._renewed_at or 0.0))
             if left <= 0:
                 break
-            if await self._renew(left) is False:
+            renewed = await self._renew(left)
+            if renewed is False:
                 break
-        self._renewed_at = None
+            pause = RETRY if renewed else _SOON
+        self._renewed_at = self._held = None
         metrics.LEADER.set(0)
         log.error("the Lease is lost")
 
@@ -123,16 +128,24 @@ class Elector:
         return now - self._seen_at > float(spec.get("leaseDurationSeconds") or DURATION)
 
     async def _renew(self, left: float) -> bool | None:
-        """Renew once: True if done, False if another candidate holds the Lease, None to retry."""
+        """Renew once: True if done, False if another candidate holds the Lease, None to retry.
+
+        One request is enough while nobody else has changed the Lease. None takes more than half of the time left, so that there is
+        time for another one if its answer is lost.
+        """
         asked = time.monotonic()
+        lease, self._held = self._held, None
         try:
-            lease = await self._read(left)
+            if lease is None:
+                lease = await self._read(left / 2)
             if lease is None or lease["spec"].get("holderIdentity") != self._identity:
                 return False
             left -= time.monotonic() - asked
             if left <= 0:
                 return None
-            await self._write(lease, holder=self._identity, duration=int(DURATION), timeout=left)
+            self._held = await self._write(
+                lease, holder=self._identity, duration=int(DURATION), timeout=left / 2
+            )
         except ApiError as error:
             log.warning("the Lease could not be renewed: %s", error)
             return None
@@ -156,10 +169,11 @@ class Elector:
         }
         await self._kube.request("POST", LEASE.path(self._namespace), body=body, timeout=DEADLINE / 2)
 
-    async def _write(self, lease: Json, *, holder: str, duration: int, timeout: float) -> None:  # noqa: ASYNC109
-        """Replace the record if it has not changed since it was read (resourceVersion as precondition)."""
+    async def _write(self, lease: Json, *, holder: str, duration: int, timeout: float) -> Json | None:  # noqa: ASYNC109
+        """Replace the record if it has not changed since it was read (resourceVersion as precondition); returns the new one."""
         body = {**lease, "spec": self._spec(lease.get("spec") or {}, holder, duration)}
-        await self._kube.request("PUT", LEASE.path(self._namespace, self._name), body=body, timeout=timeout)
+        path = LEASE.path(self._namespace, self._name)
+        return await self._kube.request("PUT", path, body=body, timeout=timeout)
 
     def _spec(self, old: Json, holder: str, duration: int) -> Json:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -18,10 +18,13 @@ class Store(Kube):
         self.lease: dict[str, Any] | None = None
         self.version = 0
         self.down = False
+        self.loses_answers = False
+        self.asked: list[tuple[str, float | None]] = []  # method and timeout of each request
 
     async def request(
-        self, method: str, path: str, query: Any = None, body: Any = None, *_: Any, **__: Any
+        self, method: str, path: str, query: Any = None, body: Any = None, *_: Any, **how: Any
     ) -> Any:
+        self.asked.append((method, how.get("timeout")))
         if self.down:
             raise ApiError(0, "ClientConnectorError", "nobody there")
         if method == "GET":
@@ -36,7 +39,9 @@ class Store(Kube):
         lease: dict[str, Any] = json.loads(json.dumps(body))
         lease["metadata"]["resourceVersion"] = str(self.version)
         self.lease = lease
-        return lease
+        if self.loses_answers:
+            raise ApiError(0, "TimeoutError", "no answer")
+        return json.loads(json.dumps(lease))
 
 
 @pytest.fixture
@@ -82,6 +87,44 @@ async def test_a_renewed_lease_is_not_taken(clock: Any) -> None:
         assert await first._renew(DEADLINE)
     assert first.leading
     assert not second.leading
+
+
+async def test_one_request_renews_a_lease_that_nobody_else_has_changed(clock: Any) -> None:
+    store = Store()
+    first = elector(store, "first")
+    await first._try_acquire()
+    assert await first._renew(DEADLINE)
+    store.asked.clear()
+    assert await first._renew(DEADLINE)
+    assert [method for method, _ in store.asked] == ["PUT"]
+
+
+async def test_a_lease_that_was_edited_by_hand_is_read_again_and_stays(clock: Any) -> None:
+    store = Store()
+    first = elector(store, "first")
+    await first._try_acquire()
+    assert await first._renew(DEADLINE)
+    assert store.lease is not None
+    store.version += 1
+    store.lease["metadata"] |= {"resourceVersion": str(store.version), "labels": {"a": "b"}}
+    assert await first._renew(DEADLINE) is None
+    assert await first._renew(DEADLINE)
+    assert store.lease["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_an_answer_that_is_lost_leaves_time_for_another_attempt(clock: Any) -> None:
+    store = Store()
+    first = elector(store, "first")
+    await first._try_acquire()
+    assert await first._renew(DEADLINE)
+    store.loses_answers = True
+    left = DEADLINE - 2
+    assert await first._renew(left) is None
+    timeout = store.asked[-1][1]
+    assert timeout is not None
+    assert timeout <= left / 2
+    store.loses_answers = False
+    assert await first._renew(left - timeout)
 
 
 async def test_a_released_lease_is_taken_at_once(clock: Any) -> None:
