@@ -3,7 +3,7 @@
 It holds no records. A replica that is told to be in another dir is there at once; every other change is forgotten. What it answers is encoded once per question, so that it takes little of the machine's time from
 the process that is measured; log dirs are encoded again where ``--growing`` says that replicas grew.
 
-.venv/bin/python -m bench.fleet.brokers --brokers 1000 --folder DIR     (DIR holds tls.crt and tls.key; prints one line when it serves)
+.venv/bin/python -m bench.fleet.brokers --brokers 1000 --folder DIR     (DIR holds ADDRESS.pem of each; prints one line when it serves)
 """
 
 import argparse
@@ -279,15 +279,16 @@ async def _main() -> None:
     parser.add_argument("--port", type=int, default=19091)
     parser.add_argument("--growing", action="store_true")
     options = parser.parse_args()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(options.folder / "tls.crt", options.folder / "tls.key")
     shape = Shape(options.brokers)
     brokers = Brokers(shape, options.port, growing=options.growing)
-    hosts = [address(node) for node in shape.ids]
-    server = await asyncio.start_server(brokers.serve, hosts, options.port, ssl=context)
-    sys.stdout.write(f"{len(hosts)} brokers of {DISKS} disks\n")
-    sys.stdout.flush()
-    async with server:
+    async with contextlib.AsyncExitStack() as stack:
+        for host in map(address, shape.ids):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(options.folder / f"{host}.pem")
+            server = await asyncio.start_server(brokers.serve, host, options.port, ssl=context)
+            await stack.enter_async_context(server)
+        sys.stdout.write(f"{options.brokers} brokers of {DISKS} disks\n")
+        sys.stdout.flush()
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until the parent ends
 
 

@@ -2,7 +2,9 @@
 
 import base64
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from sys import intern
 from typing import Any, Final
 
 from kafka.errors import for_code
@@ -18,6 +20,7 @@ _CAUGHT_UP_MS: Final = 3000
 _SET_ON_IT: Final = frozenset({1, 2})
 # DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG: in the order of `ConfigValues`.
 _SOURCES: Final = (2, 3, 4, 5)
+_SHARED: Final = 8192  # characters, at most, of a broker's settings that are kept for other brokers: a false one may send any
 
 
 def expect(code: int, message: str | None) -> None:
@@ -111,17 +114,31 @@ def set_on_it(result: Any) -> dict[str, str]:
     }
 
 
-def read_standing(result: Any, keys: Collection[str]) -> dict[str, ConfigValues]:
+def read_standing(result: Any, keys: Collection[str]) -> Mapping[str, ConfigValues]:
     """Where each of these keys is set, from a DescribeConfigs result with synonyms.
 
     A key's synonyms may have other names (``log.retention.hours``): they are other settings.
     """
-    found = {}
+    found, length = [], 0
     for config in result.configs:
         if config.name in keys:
             at = {s.source: s.value for s in config.synonyms or () if s.name == config.name}
-            found[config.name] = ConfigValues(*(at.get(source) for source in _SOURCES))
-    return found
+            length += sum(len(value or "") for value in at.values())
+            found.append((intern(config.name), ConfigValues(*(at.get(source) for source in _SOURCES))))
+    return _held_once(tuple(found)) if length <= _SHARED else dict(found)
+
+
+# Nearly all brokers have the same values.
+
+
+@lru_cache(64)
+def _held_once(values: tuple[tuple[str, ConfigValues], ...]) -> Mapping[str, ConfigValues]:
+    return {name: _value_held_once(value) for name, value in values}
+
+
+@lru_cache(1024)
+def _value_held_once(value: ConfigValues) -> ConfigValues:
+    return value
 
 
 def read_quota(answer: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A connection to one cluster's brokers. With `kafka_client` and `kafka_commands` the only module that uses kafka-python's private API.
+"""A connection to one cluster's brokers. With `kafka_client`, `kafka_commands` and `kafka_transport` the only module that uses kafka-python's private API.
 
 The library's calls block, and its public API hides details that the operator needs: an authorization failure of DescribeLogDirs looks like
 an empty response, an empty ELR like an unknown one, and every call picks a random broker. So requests are sent through
@@ -21,6 +21,7 @@ from kafka.net.compat import KafkaNetClient
 
 from spindle.api import names
 from spindle_operator import metrics
+from spindle_operator.kafka_transport import forgetful
 from spindle_operator.raw_answers import MALFORMED, unreadable
 from spindle_shared.tls import client_context
 
@@ -147,10 +148,12 @@ class Connection:
         The library's TLS handshake has no timeout, so a call to a broker that accepts connections but does not respond
         (a stopped process, a dead disk under its logs) would block forever, the first one included.
         """
-        self._client = KafkaNetClient(**config)
+        # Its metrics, which nobody reads, take ten objects for each broker, and time for each response.
+        self._client = KafkaNetClient(**{**config, "metrics": None})
         manager = self._manager = self._client._manager  # noqa: SLF001 - see the module's docstring
         manager.config["socket_connection_setup_timeout_ms"] = self.timeout_ms
         manager.config["socket_connection_setup_timeout_max_ms"] = self.timeout_ms
+        manager._build_transport = forgetful(manager._build_transport)  # noqa: SLF001 - likewise
         manager.run = self._run
         manager.bootstrap = lambda timeout_ms: self._run(manager.bootstrap_async, timeout_ms)
         return self._client

@@ -1,5 +1,6 @@
 """What Kafka is told, and how it says no. The answers are kafka-python's own message classes, filled by hand."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,9 +17,10 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
+from spindle.model.config_values import ConfigValues
 from spindle.model.view import BROKER_SETTINGS, CORDONED, LEADER_RATE, PRODUCER_RATE
 from spindle_operator import kafka_commands
-from spindle_operator.answers import read_quota, read_settings
+from spindle_operator.answers import read_quota, read_settings, read_standing
 from spindle_operator.connection import Connection
 from spindle_operator.kafka_commands import RejectedError
 
@@ -226,6 +228,32 @@ def test_what_is_set_counts_where_it_does_not_hold() -> None:
     answer = result(error_code=0, resource_type=4, resource_name="1", configs=[cordon])
 
     assert read_settings(answer, BROKER_SETTINGS) == {CORDONED: "/gone"}
+
+
+def standing(value: str) -> Mapping[str, ConfigValues]:
+    """Of a broker that has this value in its file, newly decoded."""
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    config = result.DescribeConfigsResourceResult
+    synonyms = [
+        config.DescribeConfigsSynonym(name=name, value=value + str(source), source=source)
+        for name, source in (("log.retention.ms", 4), ("log.retention.ms", 5), ("log.retention.hours", 4))
+    ]
+    known, other = (
+        config(name=name, value=value, config_source=4, synonyms=synonyms)
+        for name in ("log.retention.ms", "log.retention.hours")
+    )
+    answer = result(error_code=0, resource_type=4, resource_name="1", configs=[known, other])
+    return read_standing(answer, ["log.retention.ms"])
+
+
+def test_where_settings_are_set_is_held_once_for_brokers_that_have_the_same() -> None:
+    assert standing("7") == {"log.retention.ms": ConfigValues(static="74", default="75")}
+    assert standing("7") is standing("7")
+    assert standing("7") != standing("8")
+    # What a false broker sends is not kept for others.
+    long = "7" * 10_000
+    assert standing(long) == {"log.retention.ms": ConfigValues(static=long + "4", default=long + "5")}
+    assert standing(long) is not standing(long)
 
 
 def made(code: int) -> Link:
