@@ -20,6 +20,7 @@ from spindle.config.dynamic_config import ON_BROKERS, ON_CLUSTER
 from spindle.model.actions import Reassign
 from spindle.model.agents import Agent
 from spindle.model.config_values import ConfigValues
+from spindle.model.replica_sizes import ReplicaSizes
 from spindle.model.snapshot import ClusterSnapshot
 from spindle.model.times import stamp
 from spindle.model.view import STORAGE_ERROR, KafkaView, LogDir, Partition
@@ -195,7 +196,8 @@ def _with_replicas(dirs: tuple[LogDir, ...], shape: Shape, node: int) -> tuple[L
     found = []
     for log_dir, held in zip(dirs, shape.held(node), strict=True):
         replicas = {(shape.name(topic), index): 10**9 for topic, there in held.items() for index in there}
-        found.append(replace(log_dir, replicas=replicas, usable_bytes=_SIZE - sum(replicas.values())))
+        usable = _SIZE - sum(replicas.values())
+        found.append(replace(log_dir, replicas=ReplicaSizes.of(replicas), usable_bytes=usable))
     return tuple(found)
 
 

@@ -4,15 +4,16 @@ Every replica that is written to changes its size between two observations, so n
 sizes. Where they are is found once (`find_layout`), and used for as long as all other bytes stay the same.
 """
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spindle.model.replica_sizes import NONE, Key, ReplicaKeys, ReplicaSizes
 from spindle.model.view import LogDir
 from spindle_operator.answers import read_log_dirs
 from spindle_operator.raw_answers import RawAnswer
@@ -22,8 +23,8 @@ _LONG: Final = 8
 _PARTITION: Final = (
     4 + 2 * _LONG + 1 + 1
 )  # index, size, offset lag, whether it is a future replica, tagged fields
-
-Key = tuple[str, int]
+# What changes comes in pairs: a replica's size and lag, a volume's total and usable bytes.
+_PAIR: Final = 2 * _LONG
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,13 @@ class _Dir:
     """One log dir of a layout.
 
     Attributes:
-        like: the dir as it was read; its sizes are out of date.
-        keys, future_keys: of its replicas, in the order of the response.
-        order: of the response's partitions, those of ``keys`` and then those of ``future_keys``.
+        like: the dir as it was read, without its replicas; its sizes are out of date.
+        keys, future_keys: of its replicas.
     """
 
     like: LogDir
-    keys: tuple[Key, ...]
-    future_keys: tuple[Key, ...]
-    order: NDArray[np.int32]
+    keys: ReplicaKeys
+    future_keys: ReplicaKeys
 
 
 @dataclass(frozen=True)
@@ -49,17 +48,16 @@ class Layout:
     Attributes:
         version: of the response.
         length: bytes of the response.
-        fixed: SHA-256 of the response with zeros instead of sizes and lags.
-        sizes: first byte of each size: for each dir those of its partitions, then the volume's total and usable bytes.
-        lags: first byte of each lag.
+        fixed: SHA-256 of the response with zeros in place of the pairs.
+        pairs: first byte of each pair: for each dir those of its replicas and of its future replicas, in the order of their keys, then the volume's; at last those
+            that a dir has for a replica besides.
         dirs: the log dirs.
     """
 
     version: int
     length: int
     fixed: bytes
-    sizes: NDArray[np.int32]
-    lags: NDArray[np.int32]
+    pairs: NDArray[np.int32]
     dirs: tuple[_Dir, ...]
 
     def read(self, answer: RawAnswer) -> tuple[LogDir, ...] | None:
@@ -67,29 +65,35 @@ class Layout:
         body = np.frombuffer(answer.body, np.uint8)
         if answer.version != self.version or len(body) != self.length:
             return None
-        if _digest_without(body, self.sizes, self.lags) != self.fixed:
+        if _digest_without(body, self.pairs) != self.fixed:
             return None
-        sizes = body[self.sizes[:, None] + np.arange(_LONG)].view(">i8")[:, 0].astype(np.int64)
-        return tuple(self._read(sizes))
+        return tuple(self._read(body[self.pairs[:, None] + np.arange(_PAIR)].view(">i8").astype(np.int64)))
 
-    def _read(self, sizes: NDArray[np.int64]) -> Iterator[LogDir]:
+    def _read(self, pairs: NDArray[np.int64]) -> Iterator[LogDir]:
+        sizes = np.maximum(pairs[:, 0], 0).data.cast("B")
         at = 0
         for each in self.dirs:
-            count = len(each.order)
-            of = np.maximum(sizes[at : at + count], 0)[each.order].tolist()
-            total, usable = (
-                None if value < 0 else value for value in sizes[at + count : at + count + 2].tolist()
-            )
-            at += count + 2
+            futures_at = at + len(each.keys)
+            volume_at = futures_at + len(each.future_keys)
+            total, usable = (None if value < 0 else value for value in pairs[volume_at].tolist())
             yield LogDir(
                 each.like.path,
                 each.like.error,
                 total,
                 usable if usable is None or total is None else min(usable, total),
                 each.like.cordoned,
-                dict(zip(each.keys, of[: len(each.keys)], strict=True)),
-                dict(zip(each.future_keys, of[len(each.keys) :], strict=True)),
+                _with_sizes(each.keys, sizes[at * _LONG : futures_at * _LONG]),
+                _with_sizes(each.future_keys, sizes[futures_at * _LONG : volume_at * _LONG]),
             )
+            at = volume_at + 1
+
+
+def _with_sizes(keys: ReplicaKeys, sizes: memoryview) -> ReplicaSizes:
+    if not keys:
+        return NONE
+    column = array("q")
+    column.frombytes(sizes)
+    return ReplicaSizes(keys, column)
 
 
 def read_with_layout(answer: RawAnswer, layout: Layout | None) -> tuple[tuple[LogDir, ...], Layout | None]:
@@ -110,68 +114,86 @@ def find_layout(answer: RawAnswer, dirs: tuple[LogDir, ...]) -> Layout | None:
     if answer.version not in _VERSIONS:
         return None
     try:
-        sizes, lags, partitions = _walk(answer)
+        found, others = _walk(answer)
     except (IndexError, UnicodeDecodeError):
         return None
-    if len(partitions) != len(dirs):
+    if len(found) != len(dirs):
         return None
-    if max(chain(sizes, lags), default=0) + _LONG > len(answer.body):
+    known = tuple(map(_dir, dirs))
+    pairs: list[int] = []
+    for each, (current, futures, volume) in zip(known, found, strict=True):
+        if len(current) != len(each.keys) or len(futures) != len(each.future_keys):
+            return None
+        pairs += (
+            places[key]
+            for keys, places in ((each.keys, current), (each.future_keys, futures))
+            for key in keys
+        )
+        pairs.append(volume)
+    pairs += others
+    if pairs and max(pairs) + _PAIR > len(answer.body):
         return None
-    at, lag_at = np.array(sizes, np.int32), np.array(lags, np.int32)
-    fixed = _digest_without(np.frombuffer(answer.body, np.uint8), at, lag_at)
-    layout = Layout(answer.version, len(answer.body), fixed, at, lag_at, tuple(map(_dir, dirs, partitions)))
+    at = np.array(pairs, np.int32)
+    fixed = _digest_without(np.frombuffer(answer.body, np.uint8), at)
+    layout = Layout(answer.version, len(answer.body), fixed, at, known)
     # The library's decoder is the judge: a layout that reads anything else is not used.
     return layout if layout.read(answer) == dirs else None
 
 
-def _dir(like: LogDir, partitions: list[tuple[Key, bool]]) -> _Dir:
-    current = [number for number, (_, future) in enumerate(partitions) if not future]
-    futures = [number for number, (_, future) in enumerate(partitions) if future]
-    # The keys that the dir has already: with a million replicas, a second copy of them is a hundred megabytes.
-    held = {key: key for key in chain(like.replicas, like.futures)}
+def _dir(like: LogDir) -> _Dir:
     return _Dir(
-        LogDir(like.path, like.error, cordoned=like.cordoned),
-        tuple(held.get(key, key) for key in (partitions[number][0] for number in current)),
-        tuple(held.get(key, key) for key in (partitions[number][0] for number in futures)),
-        np.array(current + futures, np.int32),
+        LogDir(like.path, like.error, cordoned=like.cordoned, replicas=NONE, futures=NONE),
+        _keys(like.replicas),
+        _keys(like.futures),
     )
 
 
-def _digest_without(body: NDArray[np.uint8], sizes: NDArray[np.int32], lags: NDArray[np.int32]) -> bytes:
-    """SHA-256 of a response with zeros in place of sizes and lags, which begin at these bytes."""
+def _keys(replicas: Mapping[Key, int]) -> ReplicaKeys:
+    return replicas.columns if isinstance(replicas, ReplicaSizes) else ReplicaKeys(replicas)
+
+
+def _digest_without(body: NDArray[np.uint8], pairs: NDArray[np.int32]) -> bytes:
+    """SHA-256 of a response with zeros in place of the pairs that begin at these bytes."""
     fixed = body.copy()
-    for byte in range(_LONG):
-        fixed[sizes + byte] = fixed[lags + byte] = 0
+    for byte in range(_PAIR):
+        fixed[pairs + byte] = 0
     return sha256(fixed.data).digest()
 
 
-def _walk(answer: RawAnswer) -> tuple[list[int], list[int], list[list[tuple[Key, bool]]]]:
-    """Where sizes and lags begin, and each dir's partitions with whether each is a future replica. Source: DescribeLogDirsResponse.json."""
+Places = dict[Key, int]  # first byte of a replica's pair
+
+
+def _walk(answer: RawAnswer) -> tuple[list[tuple[Places, Places, int]], list[int]]:
+    """Of each dir where the pairs of its replicas, of its future replicas and of its volume begin; and where further ones of the same replicas do.
+
+    Source: DescribeLogDirsResponse.json.
+    """
     body = answer.body
-    sizes: list[int] = []
-    lags: list[int] = []
-    found: list[list[tuple[Key, bool]]] = []
+    others: list[int] = []
+    found: list[tuple[Places, Places, int]] = []
     at = 4 + 2  # throttle time, error
     dirs, at = _length(body, at)
     for _ in range(dirs):
-        partitions: list[tuple[Key, bool]] = []
+        current: Places = {}
+        futures: Places = {}
         _, at = _text(body, at + 2)
         topics, at = _length(body, at)
         for _ in range(topics):
             name, at = _text(body, at)
             count, at = _length(body, at)
             for _ in range(count):
-                partitions.append(
-                    ((name, int.from_bytes(body[at : at + 4], "big", signed=True)), body[at + 20] != 0)
-                )
-                sizes.append(at + 4)
-                lags.append(at + 4 + _LONG)
+                key = (name, int.from_bytes(body[at : at + 4], "big", signed=True))
+                places = futures if body[at + 4 + _PAIR] else current
+                if (
+                    key in places
+                ):  # no broker reports a replica twice; the last one counts, as in a dict of them
+                    others.append(places[key])
+                places[key] = at + 4
                 at = _untagged(body, at + _PARTITION - 1)
             at = _untagged(body, at)
-        sizes += [at, at + _LONG]
-        at = _untagged(body, at + 2 * _LONG + (answer.version - _VERSIONS[0]))
-        found.append(partitions)
-    return sizes, lags, found
+        found.append((current, futures, at))
+        at = _untagged(body, at + _PAIR + (answer.version - _VERSIONS[0]))
+    return found, others
 
 
 def _length(body: bytes, at: int) -> tuple[int, int]:

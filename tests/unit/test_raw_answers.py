@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kafka.errors import ClusterAuthorizationFailedError, KafkaError, KafkaProtocolError
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
+from spindle.model.replica_sizes import ReplicaSizes
 from spindle.model.view import KafkaView, Partition
 from spindle_operator.answers import read_log_dirs
 from spindle_operator.log_dir_layout import find_layout, read_with_layout
@@ -80,7 +81,7 @@ def test_any_other_byte_ends_a_layout(dirs: list[Any], data: Any) -> None:
     answer = raw(dirs)
     layout = find_layout(answer, read_log_dirs(answer.decode()))
     assert layout is not None
-    changing = {start + byte for start in (*layout.sizes, *layout.lags) for byte in range(8)}
+    changing = {start + byte for start in layout.pairs for byte in range(16)}
     at = data.draw(st.integers(0, len(answer.body) - 1).filter(lambda i: i not in changing))
     body = bytearray(answer.body)
     body[at] ^= data.draw(st.integers(1, 255))
@@ -92,8 +93,14 @@ def test_a_layout_holds_no_second_copy_of_the_keys(dirs: list[Any]) -> None:
     answer = raw(dirs)
     read, layout = read_with_layout(answer, None)
     assert layout is not None
-    held = {id(key) for each in read for key in (*each.replicas, *each.futures)}
-    assert {id(key) for each in layout.dirs for key in (*each.keys, *each.future_keys)} <= held
+    for known, each in zip(layout.dirs, read, strict=True):
+        assert isinstance(each.replicas, ReplicaSizes)
+        assert isinstance(each.futures, ReplicaSizes)
+        assert (known.keys, known.future_keys) == (each.replicas.columns, each.futures.columns)
+        assert known.keys is each.replicas.columns
+        assert known.future_keys is each.futures.columns
+        assert not known.like.replicas
+        assert not known.like.futures
 
 
 def test_a_layout_that_reads_something_else_than_the_library_is_not_used() -> None:

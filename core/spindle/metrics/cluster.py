@@ -210,11 +210,9 @@ def _of_disks(
         log_dir = dirs.get(names.log_dir(name))
         yield from _usage(labels, entry, log_dir)
         if log_dir is not None and not log_dir.error:
-            yield MetricSample(
-                table.DISK_REPLICAS, labels, len(log_dir.replicas.keys() | log_dir.futures.keys())
-            )
-            sizes = (*log_dir.replicas.values(), *log_dir.futures.values())
-            yield MetricSample(table.DISK_REPLICA_BYTES, labels, sum(sizes))
+            others = sum(key not in log_dir.replicas for key in log_dir.futures)
+            yield MetricSample(table.DISK_REPLICAS, labels, len(log_dir.replicas) + others)
+            yield MetricSample(table.DISK_REPLICA_BYTES, labels, log_dir.log_bytes)
         elif (lost := index.lost(broker_id)) is not None:
             yield MetricSample(table.DISK_REPLICAS, labels, len(lost))
 

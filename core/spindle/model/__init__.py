@@ -28,6 +28,7 @@ FRONT: Final = (
     "pools",
     "racks",
     "refused_requests",
+    "replica_sizes",
     "rights",
     "snapshot",
     "spec_findings",

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from sys import intern
 from typing import Any
 
+from spindle.model.replica_sizes import ReplicaSizes
 from spindle.model.view import LogDir, Partition
 
 
@@ -14,11 +16,13 @@ def read_partition(
     """One partition of a DescribeTopicPartitions response. An ELR of null is unknown, an empty one is empty."""
     adding, removing = moving.get((topic, partition.partition_index), ((), ()))
     elr = partition.eligible_leader_replicas
-    replicas, isr = tuple(partition.replica_nodes), tuple(partition.isr_nodes)
+    replicas, isr = (
+        tuple(map(_held_once, nodes)) for nodes in (partition.replica_nodes, partition.isr_nodes)
+    )
     return Partition(
         topic=topic,
         index=partition.partition_index,
-        leader=partition.leader_id if partition.leader_id >= 0 else None,
+        leader=_held_once(partition.leader_id) if partition.leader_id >= 0 else None,
         replicas=replicas,
         isr=replicas if isr == replicas else isr,  # held once
         elr=None if elr is None else tuple(elr),
@@ -53,9 +57,15 @@ def read_log_dir(result: Any) -> LogDir:
         # No more than there is: a false value must not make the status of the disk invalid.
         usable_bytes=usable if usable is None or total is None else min(usable, total),
         cordoned=bool(result.is_cordoned),
-        replicas=replicas,
-        futures=futures,
+        replicas=ReplicaSizes.of(replicas),
+        futures=ReplicaSizes.of(futures),
     )
+
+
+@lru_cache(8192)
+def _held_once(broker: int) -> int:
+    """The same object for each partition: with a million replicas, those of their own would take a hundred megabytes."""
+    return broker
 
 
 def _size(value: int | None) -> int | None:

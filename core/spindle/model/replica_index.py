@@ -151,4 +151,8 @@ def _shown(log_dir: LogDir, gone: bool, closed: bool) -> LogDir:
 
 def _sizes(broker: Broker | None, key: Key) -> list[int]:
     dirs = broker.log_dirs if broker is not None else None
-    return [log_dir.replicas[key] for log_dir in dirs or () if not log_dir.error and key in log_dir.replicas]
+    return [
+        size
+        for log_dir in dirs or ()
+        if not log_dir.error and (size := log_dir.replicas.get(key)) is not None
+    ]

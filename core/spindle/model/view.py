@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
+from spindle.model.by_key import ByKey
 from spindle.model.config_values import ConfigValues
+from spindle.model.replica_sizes import total_bytes
 from spindle.model.rights import Right, UserView
 
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
@@ -36,7 +38,7 @@ TOPIC_SETTINGS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS, *LAST_RESORT_SETTIN
 BROKER_SETTINGS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIRS_RATE, CORDONED)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Partition:
     """One partition as metadata describes it (MetadataResponse, DescribeTopicPartitions).
 
@@ -86,7 +88,7 @@ class PartitionIndex:
     @cached_property
     def by_key(self) -> Mapping[tuple[str, int], Partition]:
         """All partitions by topic and index."""
-        return {(p.topic, p.index): p for p in self._all}
+        return ByKey(self.by_topic)
 
     @cached_property
     def topics(self) -> frozenset[str]:
@@ -164,7 +166,7 @@ def _by_broker(
     return dict(found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LogDir:
     """One log dir as its own broker describes it (DescribeLogDirs v4/v5).
 
@@ -187,7 +189,12 @@ class LogDir:
         """Used bytes that belong to no replica, including logs that Kafka has yet to delete; 0 if that is not known."""
         if self.total_bytes is None or self.usable_bytes is None:
             return 0
-        return max(0, self.total_bytes - self.usable_bytes - sum(self.replicas.values()))
+        return max(0, self.total_bytes - self.usable_bytes - total_bytes(self.replicas))
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of all replicas, future ones included."""
+        return total_bytes(self.replicas) + total_bytes(self.futures)
 
 
 @dataclass(frozen=True)
