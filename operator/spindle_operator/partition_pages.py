@@ -99,6 +99,8 @@ def _read_changed(
         return None
     topics = list(known)
     for (number, piece), decoded in zip(changed.items(), page.topics, strict=True):
+        if decoded.partitions is None:  # Kafka sends none like this
+            return None
         length = _length(decoded)
         fits = len(piece) == length or (number + 1 == len(known) and len(piece) > length)
         if _head(decoded) != known[number].head or not fits:
@@ -137,7 +139,7 @@ def _head(topic: Any) -> bytes:
 
 def _length(topic: Any) -> int:
     """Bytes of a topic without tagged fields."""
-    partitions = topic.partitions
+    partitions = topic.partitions or ()  # null takes one byte, as an empty list does
     return (
         _OF_TOPIC
         + len(_head(topic))

@@ -102,14 +102,32 @@ def test_whatever_byte_differs_the_page_is_read_as_the_library_reads_it(
     body = bytearray(first.body)
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     second = RawAnswer(first.kind, bytes(body))
+    is_read_as_the_library_reads_it(second, layout)
+
+
+def is_read_as_the_library_reads_it(answer: RawAnswer, layout: Any) -> None:
     try:
-        expected = as_a_whole(second)
+        expected = as_a_whole(answer)
     except KafkaProtocolError:
         with pytest.raises(KafkaProtocolError):
-            read_page(second, layout, value)
+            read_page(answer, layout, value)
         return
-    values, after, _ = read_page(second, layout, value)
+    values, after, _ = read_page(answer, layout, value)
     assert (values, cursor_of(after)) == expected
+
+
+def test_null_in_place_of_any_list_or_name_is_read_as_the_library_reads_it() -> None:
+    one = _PARTITION(0, 0, 0, 0, [], [], None, None, [])
+    topics = [
+        _TOPIC(0, None, uuid.UUID(int=7), is_internal=False, partitions=found, topic_authorized_operations=0)
+        for found in ([one], [])
+    ]
+    first = raw(topics)
+    _, _, layout = read_page(first, None, value)
+    for at in range(5, len(first.body)):  # after the throttle time and the number of topics
+        is_read_as_the_library_reads_it(
+            RawAnswer(first.kind, first.body[:at] + b"\0" + first.body[at + 1 :]), layout
+        )
 
 
 def page_of(count: int) -> list[Any]:
