@@ -20,7 +20,7 @@ def forgetful(build: Callable[..., Any]) -> Callable[..., Any]:
             return bytearray(data), error
 
         def set_protocol(protocol: Any) -> None:
-            protocol.data_received = _emptying(protocol)
+            protocol.data_received = _clearing(protocol)
             connect(protocol)
 
         transport._sock_recv, transport.set_protocol = received, set_protocol  # noqa: SLF001 - likewise
@@ -29,7 +29,7 @@ def forgetful(build: Callable[..., Any]) -> Callable[..., Any]:
     return built
 
 
-def _emptying(protocol: Any) -> Callable[[bytearray], None]:
+def _clearing(protocol: Any) -> Callable[[bytearray], None]:
     """The protocol's ``data_received``, which takes all that is in the array."""
     pass_on = type(protocol).data_received
 
