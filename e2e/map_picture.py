@@ -34,7 +34,7 @@ def picture_large(program: str, picture: Path) -> None:
     """
     with ApiServer() as server, tempfile.TemporaryDirectory() as folder:
         server.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-        server.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(ROOT / "crds"))
+        server.wait_established("-f", str(ROOT / "crds"))
         with config.new_client_from_config(config_file=str(server.kubeconfig)) as api:
             _create(api)
         with spindle_ui(server.kubeconfig) as (url, _), Chromium(program, Path(folder)) as chromium:

@@ -83,6 +83,26 @@ class ApiServer:
             raise KubectlError(arguments, done.stdout, done.stderr)
         return done.stdout
 
+    def wait_established(self, *definitions: str) -> None:
+        """Wait until new CustomResourceDefinitions are served.
+
+        Files that say ``conditions: null`` end ``kubectl wait`` with an error until the API server has set the conditions.
+
+        Raises:
+            KubectlError: another error.
+        """
+
+        def probe() -> bool:
+            try:
+                self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *definitions)
+            except KubectlError as error:
+                if "accessor error" not in str(error):
+                    raise
+                return False
+            return True
+
+        wait_for("served definitions", probe, seconds=30)
+
     def log(self) -> str:
         """The end of the API server's log."""
         path = (self._folder or Path()) / "apiserver.log"

@@ -28,7 +28,7 @@ def api_server() -> Iterator[ApiServer]:
     """A fresh control plane with the CustomResourceDefinitions established."""
     with ApiServer() as server:
         server.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-        server.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(ROOT / "crds"))
+        server.wait_established("-f", str(ROOT / "crds"))
         yield server
 
 

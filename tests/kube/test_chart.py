@@ -60,7 +60,7 @@ def installed(server: ApiServer, helm: Helm) -> ApiServer:
     for namespace in ("one", "two"):
         server.kubectl("create", "namespace", namespace)
     helm("install", "spindle", CHART, "--create-namespace", "--set", "watch.namespaces={one,two}")
-    server.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", *sorted(DEFINITIONS))
+    server.wait_established("crd", *sorted(DEFINITIONS))
     return server
 
 

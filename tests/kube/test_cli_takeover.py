@@ -44,7 +44,7 @@ def kinds(api_server: ApiServer) -> None:
     """Strimzi's kinds."""
     api_server.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(definitions()))
     crds = [f"crd/{definition['metadata']['name']}" for definition in definitions()]
-    api_server.kubectl("wait", "--for=condition=Established", "--timeout=30s", *crds)
+    api_server.wait_established(*crds)
 
 
 @pytest.fixture(autouse=True)

@@ -80,7 +80,7 @@ def gateway_api(api_server: ApiServer) -> Iterator[None]:
     """The Gateway API's own definitions, of the kinds in the samples."""
     crds = [f"--filename={ensure_gateway_api()}/gateway.networking.k8s.io_gateways.yaml"]
     api_server.kubectl("apply", "--server-side", *crds)
-    api_server.kubectl("wait", "--for=condition=Established", "--timeout=30s", *crds)
+    api_server.wait_established(*crds)
     yield
     api_server.kubectl("delete", *crds)
 

@@ -31,7 +31,7 @@ def crds(api_server: ApiServer) -> Iterator[Callable[[], None]]:
 
     def install() -> None:
         api_server.kubectl("apply", "--server-side", "-f", path)
-        api_server.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", path)
+        api_server.wait_established("-f", path)
 
     yield install
     api_server.kubectl("delete", "--ignore-not-found", "-f", path)

@@ -51,7 +51,7 @@ def server() -> Iterator[ApiServer]:
 def define(server: ApiServer, version: Path) -> None:
     folder = str(version / "crds")
     server.kubectl("apply", "--server-side", "--force-conflicts", "-f", folder)
-    server.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", folder)
+    server.wait_established("-f", folder)
 
 
 def read(server: ApiServer, *what: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from kubernetes.client.exceptions import ApiException
 
 from e2e.cluster.apiserver import ApiServer, free_ports
 from e2e.cluster.build import ensure_helm
+from e2e.cluster.waiting import wait_for
 from spindle.api import names
 from spindle.api.names import API_VERSION
 from spindle_operator import ca
@@ -37,7 +38,7 @@ def server() -> Iterator[ApiServer]:
         environment = {**os.environ, "KUBECONFIG": str(fresh.kubeconfig)}
         place = ("--namespace=system", "--create-namespace", "--set=watch.all=true")
         subprocess.run([*command, *place], env=environment, check=True, capture_output=True)
-        fresh.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/kafkabrokers.spindle.dev")
+        fresh.wait_established("crd/kafkabrokers.spindle.dev")
         for index, node in enumerate(("node1", "node2", None)):
             made = broker()
             made["metadata"]["name"] = f"demo-broker-{index}"
@@ -116,6 +117,15 @@ def powerful(server: ApiServer) -> Iterator[None]:
     server.kubectl(
         "create", "clusterrolebinding", "mistake", role, f"--serviceaccount={AGENTS}:spindle-agent"
     )
+    ask = (
+        "auth",
+        "can-i",
+        "delete",
+        "kafkabrokers",
+        "--namespace=default",
+        f"--as=system:serviceaccount:{AGENTS}:spindle-agent",
+    )
+    wait_for("the rights", lambda: server.kubectl(*ask, check=False).strip() == "yes", seconds=30)
     yield
     server.kubectl("delete", "clusterrolebinding", "mistake")
 
