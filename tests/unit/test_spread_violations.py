@@ -42,3 +42,15 @@ def test_what_is_being_reassigned_is_left_out() -> None:
 def test_what_is_not_known_is_not_told() -> None:
     assert under_spread_partitions(KafkaView(error="no")) is None
     assert under_spread_partitions(KafkaView(brokers={})) is None
+
+
+def test_a_question_that_changed_after_it_was_asked_is_another_question() -> None:
+    index = view("aab", (0, 1)).partition_index
+    racks, wanted = {0: "a", 1: "a", 2: "b"}, [0, 1, 2]
+    assert [p.index for p in index.on_fewer_racks(racks, wanted)] == [0]
+    racks[1] = "b"
+    assert index.on_fewer_racks(racks, wanted) == []
+    racks[1] = "a"
+    assert [p.index for p in index.on_fewer_racks(racks, wanted)] == [0]
+    wanted[2] = 1
+    assert index.on_fewer_racks(racks, wanted) == []

@@ -83,7 +83,7 @@ class PartitionIndex:
     def __init__(self, partitions: Sequence[Partition]) -> None:
         """Nothing is computed before it is asked for."""
         self._all = partitions
-        self._crowded: tuple[Mapping[int, str], Sequence[int], Sequence[Partition]] | None = None
+        self._crowded: tuple[tuple[Mapping[int, str], Sequence[int]], Sequence[Partition]] | None = None
 
     @cached_property
     def by_key(self) -> Mapping[tuple[str, int], Partition]:
@@ -134,16 +134,16 @@ class PartitionIndex:
             racks: broker → rack.
             wanted: number of racks by number of replicas; the last entry counts for more replicas, too.
         """
-        if self._crowded is None or self._crowded[:2] != (racks, wanted):
-            rack, most = racks.get, len(wanted) - 1
-            found = [
-                p
-                for p in self._all
-                if len(on := set(map(rack, p.replicas))) < wanted[min(len(p.replicas), most)]
-                and None not in on
-            ]
-            self._crowded = racks, wanted, found
-        return self._crowded[2]
+        if self._crowded is not None and self._crowded[0] == (racks, list(wanted)):
+            return self._crowded[1]
+        rack, most = racks.get, len(wanted) - 1
+        found = [
+            p
+            for p in self._all
+            if len(on := set(map(rack, p.replicas))) < wanted[min(len(p.replicas), most)] and None not in on
+        ]
+        self._crowded = (dict(racks), list(wanted)), found  # copies: what was asked may change later
+        return found
 
     def in_isr(self, broker: int) -> list[Partition]:
         """Partitions that have a broker in their ISR."""
