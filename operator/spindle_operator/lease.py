@@ -92,7 +92,7 @@ class Elector:
         metrics.LEADER.set(0)
         try:
             lease = await self._read(RETRY)
-            if lease is None or lease["spec"].get("holderIdentity") != self._identity:
+            if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self._identity:
                 return
             await self._write(lease, holder="", duration=1, timeout=RETRY)
             log.info("released the Lease")
@@ -125,7 +125,8 @@ class Elector:
             self._seen, self._seen_at = record, now
         if not spec.get("holderIdentity") or spec["holderIdentity"] == self._identity:
             return True
-        return now - self._seen_at > float(spec.get("leaseDurationSeconds") or DURATION)
+        # Not less than what the holder relies on, whatever somebody has written into the Lease.
+        return now - self._seen_at > max(DURATION, float(spec.get("leaseDurationSeconds") or 0))
 
     async def _renew(self, left: float) -> bool | None:
         """Renew once: True if done, False if another candidate holds the Lease, None to retry.
@@ -138,7 +139,7 @@ class Elector:
         try:
             if lease is None:
                 lease = await self._read(left / 2)
-            if lease is None or lease["spec"].get("holderIdentity") != self._identity:
+            if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self._identity:
                 return False
             left -= time.monotonic() - asked
             if left <= 0:
@@ -154,7 +155,9 @@ class Elector:
 
     async def _read(self, timeout: float) -> Json | None:  # noqa: ASYNC109 - of the connection
         try:
-            return await self._kube.request("GET", LEASE.path(self._namespace, self._name), timeout=timeout)
+            return _lease(
+                await self._kube.request("GET", LEASE.path(self._namespace, self._name), timeout=timeout)
+            )
         except ApiError as error:
             if error.gone:
                 return None
@@ -167,13 +170,13 @@ class Elector:
             "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._spec({}, self._identity, int(DURATION)),
         }
-        await self._kube.request("POST", LEASE.path(self._namespace), body=body, timeout=DEADLINE / 2)
+        _lease(await self._kube.request("POST", LEASE.path(self._namespace), body=body, timeout=DEADLINE / 2))
 
-    async def _write(self, lease: Json, *, holder: str, duration: int, timeout: float) -> Json | None:  # noqa: ASYNC109
+    async def _write(self, lease: Json, *, holder: str, duration: int, timeout: float) -> Json:  # noqa: ASYNC109
         """Replace the record if it has not changed since it was read (resourceVersion as precondition); returns the new one."""
         body = {**lease, "spec": self._spec(lease.get("spec") or {}, holder, duration)}
         path = LEASE.path(self._namespace, self._name)
-        return await self._kube.request("PUT", path, body=body, timeout=timeout)
+        return _lease(await self._kube.request("PUT", path, body=body, timeout=timeout))
 
     def _spec(self, old: Json, holder: str, duration: int) -> Json:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -186,3 +189,16 @@ class Elector:
             "renewTime": now,
             "leaseTransitions": transitions if same or not old else transitions + 1,
         }
+
+
+def _lease(answer: Json) -> Json:
+    """A response that is a Lease.
+
+    A proxy in between may respond with something else, and has then neither read nor written one; and without a resourceVersion, writing would have no precondition.
+
+    Raises:
+        ApiError: it is something else.
+    """
+    if not (answer.get("metadata") or {}).get("resourceVersion"):
+        raise ApiError(0, "NoLease", "the response to a request for the Lease is no Lease")
+    return answer

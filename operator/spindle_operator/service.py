@@ -34,9 +34,10 @@ async def run(options: Options) -> int:
     _on_signals(stop)
     health = Health(bound=max(BOUND, 3 * options.resync))
     metrics.expose_ages(health.ages)
-    async with connect() as kube, serve(application(health), options.port):
+    # A connection for the Lease alone: as many requests as one has at once may all wait for a server that responds slowly, or not at all.
+    async with connect() as kube, connect() as kube_of_lease, serve(application(health), options.port):
         health.ready = True
-        elector = Elector(kube, options.lease_namespace, LEASE_NAME, options.identity)
+        elector = Elector(kube_of_lease, options.lease_namespace, LEASE_NAME, options.identity)
         if await _first(stop.wait(), elector.acquire()) == 0:
             return _STOPPED
         # From here on nothing may delay the renewals.

@@ -19,6 +19,7 @@ class Store(Kube):
         self.version = 0
         self.down = False
         self.loses_answers = False
+        self.behind_a_proxy = False  # which answers in the server's place
         self.asked: list[tuple[str, float | None]] = []  # method and timeout of each request
 
     async def request(
@@ -27,6 +28,8 @@ class Store(Kube):
         self.asked.append((method, how.get("timeout")))
         if self.down:
             raise ApiError(0, "ClientConnectorError", "nobody there")
+        if self.behind_a_proxy:
+            return {}
         if method == "GET":
             if self.lease is None:
                 raise ApiError(404, "NotFound", "no lease")
@@ -125,6 +128,61 @@ async def test_an_answer_that_is_lost_leaves_time_for_another_attempt(clock: Any
     assert timeout <= left / 2
     store.loses_answers = False
     assert await first._renew(left - timeout)
+
+
+async def test_an_answer_that_is_no_lease_is_neither_a_renewal_nor_the_loss_of_it(clock: Any) -> None:
+    store = Store()
+    first = elector(store, "first")
+    await first._try_acquire()
+    assert await first._renew(DEADLINE)
+    store.behind_a_proxy = True
+    clock.now += 9
+    assert await first._renew(DEADLINE) is None
+    assert await first._renew(DEADLINE) is None
+    clock.now += 2
+    assert not first.leading
+    store.behind_a_proxy = False
+    assert await first._renew(DEADLINE)
+
+
+async def test_nobody_leads_by_answers_that_are_no_lease(clock: Any) -> None:
+    store = Store()
+    first, second = elector(store, "first"), elector(store, "second")
+    store.behind_a_proxy = True
+    await first._try_acquire()
+    assert not first.leading
+    store.behind_a_proxy = False
+    await first._try_acquire()
+    assert first.leading
+    store.behind_a_proxy = True
+    await second._try_acquire()
+    assert not second.leading
+
+
+async def test_a_shorter_duration_that_somebody_wrote_makes_no_second_leader(clock: Any) -> None:
+    store = Store()
+    first, second = elector(store, "first"), elector(store, "second")
+    await first._try_acquire()
+    await second._try_acquire()
+    assert store.lease is not None
+    store.lease["spec"]["leaseDurationSeconds"] = 1
+    clock.now += DEADLINE - 1
+    await second._try_acquire()
+    assert first.leading
+    assert not second.leading
+    clock.now += DURATION
+    await second._try_acquire()
+    assert second.leading
+
+
+async def test_a_lease_whose_content_somebody_removed_is_lost(clock: Any) -> None:
+    store = Store()
+    first = elector(store, "first")
+    await first._try_acquire()
+    assert store.lease is not None
+    del store.lease["spec"]
+    assert await first._renew(DEADLINE) is False
+    await first.release()
 
 
 async def test_a_released_lease_is_taken_at_once(clock: Any) -> None:
