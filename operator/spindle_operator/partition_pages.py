@@ -102,7 +102,9 @@ def _read_changed(
         if decoded.partitions is None:  # Kafka sends none like this
             return None
         length = _length(decoded)
-        fits = len(piece) == length or (number + 1 == len(known) and len(piece) > length)
+        # The last topic may be longer by fields that are not known: then what follows it does not begin there.
+        last = number + 1 == len(known)
+        fits = _follows(answer, piece[length:], page.next_cursor) if last else len(piece) == length
         if _head(decoded) != known[number].head or not fits:
             return None
         topics[number] = _Topic(known[number].head, length, sha256(piece[:length]).digest(), read(decoded))
@@ -121,11 +123,16 @@ def _find_layout(answer: RawAnswer, page: Any, values: Sequence[_T]) -> PageLayo
             return None
         topics.append(_Topic(head, length, sha256(body[at : at + length]).digest(), value))
         at += length
+    return PageLayout(tuple(topics)) if _follows(answer, body[at:], page.next_cursor) else None
+
+
+def _follows(answer: RawAnswer, rest: bytes, cursor: Any) -> bool:
+    """Whether this is what follows the topics of a page with this cursor."""
     try:
-        rest = RawAnswer(answer.kind, body[:_COUNT] + _varint(1) + body[at:]).decode()
+        page = RawAnswer(answer.kind, answer.body[:_COUNT] + _varint(1) + rest).decode()
     except KafkaProtocolError:
-        return None
-    return PageLayout(tuple(topics)) if rest.next_cursor == page.next_cursor else None
+        return False
+    return bool(page.next_cursor == cursor)
 
 
 def _head(topic: Any) -> bytes:

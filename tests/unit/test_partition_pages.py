@@ -197,6 +197,19 @@ def test_a_page_with_fields_that_are_not_known_is_decoded_as_a_whole() -> None:
     assert layout is None
 
 
+def test_a_page_whose_last_topic_comes_to_have_such_fields_is_read_as_the_library_reads_it() -> None:
+    end = b"\0\1\3zz\0\0\0\3\0\0"  # of the topic, the cursor, and the page
+    body = raw(page_of(1), _CURSOR(topic_name="zz", partition_index=3)).body
+    assert body.endswith(end)
+    _, layout = counted(RawAnswer(DescribeTopicPartitionsResponse[0], body), None)
+    # The number and length of the field read like the end of a page that is the last one.
+    body = body.removesuffix(end) + b"\1\xff\1\0" + end[1:]
+    for throttle in range(2):
+        answer = RawAnswer(DescribeTopicPartitionsResponse[0], bytes(3) + bytes([throttle]) + body[4:])
+        _, cursor, layout = read_page(answer, layout, value)
+        assert cursor_of(cursor) == ("zz", 3)
+
+
 def test_what_the_value_of_a_topic_raises_is_raised() -> None:
     _, _, layout = read_page(raw(page_of(2)), None, value)
     topics = page_of(2)
