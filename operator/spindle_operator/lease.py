@@ -92,7 +92,7 @@ class Elector:
         metrics.LEADER.set(0)
         try:
             lease = await self._read(RETRY)
-            if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self._identity:
+            if lease is None or not self._holds(lease):
                 return
             await self._write(lease, holder="", duration=1, timeout=RETRY)
             log.info("released the Lease")
@@ -118,6 +118,9 @@ class Elector:
             return None
         return lease
 
+    def _holds(self, lease: Json) -> bool:
+        return bool((lease.get("spec") or {}).get("holderIdentity") == self._identity)
+
     def _is_free(self, lease: Json, now: float) -> bool:
         spec = lease.get("spec") or {}
         record = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
@@ -139,7 +142,7 @@ class Elector:
         try:
             if lease is None:
                 lease = await self._read(left / 2)
-            if lease is None or (lease.get("spec") or {}).get("holderIdentity") != self._identity:
+            if lease is None or not self._holds(lease):
                 return False
             left -= time.monotonic() - asked
             if left <= 0:

@@ -13,7 +13,7 @@ from spindle.brokers.all_disks import NodeVolumes, chosen, may_become
 from spindle.brokers.volume_room import is_free
 from spindle.model import objects
 from spindle.model.broker_records import BrokerRecords
-from spindle.model.claim_volumes import is_reserved, kept_volumes, refer, reserve
+from spindle.model.claim_volumes import VOLUMES_UNREADABLE, is_reserved, kept_volumes, refer, reserve
 from spindle.model.nodes import section
 from spindle.model.plan_builder import PlanBuilder
 from spindle.model.snapshot import SnapshotObject
@@ -127,7 +127,7 @@ def unavailable(
 def _way_to_the_volume(state: ClusterState, name: str, *, goes: bool) -> str:
     """What a user does about a volume that is not listed."""
     first = (
-        "Check that the API server answers and that the operator's ClusterRole allows it to list PersistentVolumes."
+        VOLUMES_UNREADABLE
         if "persistentvolumes" in state.snap.unknown
         else f"Nothing to do if {name} is listed again soon."
     )

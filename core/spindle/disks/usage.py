@@ -100,4 +100,4 @@ def _cordon_in(state: ClusterState, slot: BrokerDisk) -> float | None:
 
 def _others(slot: BrokerDisk, used: int) -> int:
     known = slot.log_dir
-    return max(0, used - known.log_bytes) if known is not None else max(0, used)
+    return max(0, used - (known.log_bytes if known is not None else 0))

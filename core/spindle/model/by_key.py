@@ -4,7 +4,7 @@ from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-Key = tuple[str, int]  # topic, partition
+from spindle.model.replica_sizes import Key
 
 
 class _Keyed(Protocol):

@@ -1,6 +1,7 @@
 """The volumes of claims: those that refer to a claim by its name, reserved for it or retained from a former one, and where they are."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from spindle.api import names
 from spindle.model import objects
@@ -9,6 +10,9 @@ from spindle.model.broker_disks import disks_of
 from spindle.model.nodes import section
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
+
+VOLUMES_UNREADABLE: Final = "Check that the API server answers and that the operator's ClusterRole allows it to list PersistentVolumes."
+"""What a user does if PersistentVolumes cannot be read."""
 
 
 def hosts_of_volumes(state: ClusterState, broker: SnapshotObject) -> Iterator[str]:

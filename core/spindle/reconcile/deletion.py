@@ -10,7 +10,7 @@ from spindle.brokers.reservations import release_broker, unneeded
 from spindle.config.broker_settings import put_back
 from spindle.model import objects
 from spindle.model.actions import Delete
-from spindle.model.claim_volumes import is_reserved, kept_volumes, refer
+from spindle.model.claim_volumes import VOLUMES_UNREADABLE, is_reserved, kept_volumes, refer
 from spindle.model.finalizers import drop_finalizer
 from spindle.model.nodes import section
 from spindle.model.plan_builder import PlanBuilder
@@ -137,7 +137,7 @@ def _reserved_unseen(state: ClusterState, claim: SnapshotObject) -> Waiting | No
         )
         + "The volume may be reserved for the claim, and would stay so without it.",
         (
-            "Check that the API server answers and that the operator's ClusterRole allows it to list PersistentVolumes."
+            VOLUMES_UNREADABLE
             if unreadable
             else f"Nothing to do if {volume} is listed again soon. If it was deleted, delete the claim: kubectl delete pvc {name}."
         ),
