@@ -24,6 +24,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from bench.page_cache import forget
 from spindle_operator import kafka_commands
 from tests.kafka.cluster import Cluster
 from tests.kafka.node import wait_for
@@ -68,7 +69,7 @@ def segments(log_dir: Path) -> list[Path]:
 
 def plain_copy(log_dir: Path, target: Path) -> Run:
     """Copy a dir's files to another disk in order, as one sequential stream."""
-    forget(log_dir)
+    forget(segments(log_dir))
     began, copied = time.perf_counter(), 0
     scratch = target / "copy"
     with scratch.open("wb") as out:
@@ -82,14 +83,6 @@ def plain_copy(log_dir: Path, target: Path) -> Run:
     seconds = time.perf_counter() - began
     scratch.unlink()
     return Run("copy", copied, seconds)
-
-
-def forget(log_dir: Path) -> None:
-    """Have a dir's files on the disk, and not in memory."""
-    for path in segments(log_dir):
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def flush(log_dir: Path) -> None:
@@ -152,7 +145,7 @@ async def measure(cluster: Cluster, logs: int, caps: list[int]) -> list[Run]:
         here = (await reconciler.dirs())[_TOPIC, 0]
         there = next(path for path in paths if path != here)
         runs.append(await asyncio.to_thread(plain_copy, Path(here), Path(there).parent))
-        forget(Path(here))
+        forget(segments(Path(here)))
         await asyncio.sleep(_WINDOW)
         runs.append(await move(reconciler, logs, here, there, cap))
         await until_deleted(Path(here))

@@ -29,6 +29,7 @@ import google_crc32c
 from rich.console import Console
 from rich.table import Table
 
+from bench.page_cache import forget
 from spindle.model.disk_identity import Identity, render_identity
 from spindle.scrub.catalog import file_name
 from spindle.scrub.rate import piece
@@ -125,7 +126,7 @@ def flat_out(fork_server: ForkServer, image: Path, volume: Path) -> tuple[float,
         path=str(volume), cluster_id=_CLUSTER, node_id=0, disk="disk0", directory_id=_ID, rate=_UNBOUND, every_days=30
     )  # fmt: skip
     before = children(fork_server.pid)
-    forget(image)
+    forget([image])
     channel = fork_server.spawn(order)
     try:
         while not (mine := children(fork_server.pid) - before):
@@ -144,7 +145,7 @@ def flat_out(fork_server: ForkServer, image: Path, volume: Path) -> tuple[float,
 
 def plainly(image: Path, volume: Path) -> float:
     """Bytes per second of direct reads of the same files, one after the other, in the same pieces."""
-    forget(image)
+    forget([image])
     began, size, buffer = time.perf_counter(), 0, mmap.mmap(-1, piece(_UNBOUND))
     for path in sorted((volume / "log").rglob("*.log")):
         file = os.open(path, os.O_RDONLY | os.O_DIRECT)
@@ -162,13 +163,6 @@ def both(fork_server: ForkServer, image: Path, volume: Path, scrub_first: bool) 
         rate, core = flat_out(fork_server, image, volume)
         return plainly(image, volume), rate, core
     return plainly(image, volume), *flat_out(fork_server, image, volume)
-
-
-def forget(image: Path) -> None:
-    """Have a loop device's file on the disk, and not in memory: direct reads of the loop device would find it there."""
-    with image.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def from_disk(pid: int) -> int:

@@ -53,6 +53,17 @@ def volume(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
+def local_class(name: str = "local-disks") -> dict[str, Any]:
+    """A StorageClass of local volumes."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
 def rebalance() -> dict[str, Any]:
     """A proposal with one move."""
     return {

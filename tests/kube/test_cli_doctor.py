@@ -11,7 +11,7 @@ from spindle_cli.doctor.command import findings
 from spindle_cli.doctor.facts import Level
 from spindle_cli.kube import Kube
 from tests.kube.samples import cluster as sample_cluster
-from tests.kube.samples import volume
+from tests.kube.samples import local_class, volume
 
 pytestmark = pytest.mark.kube
 
@@ -35,14 +35,7 @@ def furnished(api_client: client.ApiClient, namespace: str) -> Any:
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
     core.patch_node(namespace, {"spec": {"taints": None}})  # the API server adds not-ready to a new node
     core.patch_node_status(namespace, {"status": {"conditions": [ready]}})
-    made = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": namespace},
-        "provisioner": "kubernetes.io/no-provisioner",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
-    storage.create_storage_class(made)
+    storage.create_storage_class(local_class(namespace))
     core.create_persistent_volume(
         volume(namespace, hostPath={"path": "/nowhere"}, storageClassName=namespace)
     )

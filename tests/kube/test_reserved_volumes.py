@@ -10,7 +10,7 @@ from e2e.cluster.apiserver import ApiServer
 from e2e.cluster.waiting import wait_for
 from spindle.api import names
 from spindle.model.claim_volumes import is_reserved
-from tests.kube.samples import volume
+from tests.kube.samples import local_class, volume
 
 pytestmark = pytest.mark.kube
 
@@ -20,14 +20,7 @@ CLAIM = "data-disk1-demo-0"
 @pytest.fixture(scope="module")
 def server() -> Iterator[ApiServer]:
     with ApiServer(controllers=True) as started:
-        local = {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": "local-disks"},
-            "provisioner": "kubernetes.io/no-provisioner",
-            "volumeBindingMode": "WaitForFirstConsumer",
-        }
-        put(started, local)
+        put(started, local_class())
         yield started
 
 

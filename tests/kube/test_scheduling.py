@@ -16,6 +16,7 @@ from e2e.cluster.procs import spawn
 from e2e.cluster.waiting import wait_for
 from spindle.manifests.pods import broker_pod
 from spindle.model.node_inputs import ClusterInputs, DiskInputs, NodeInputs
+from tests.kube.samples import local_class
 
 pytestmark = pytest.mark.kube
 
@@ -49,7 +50,7 @@ def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         ]
         process = spawn(command, Path(folder / "scheduler.log"), dies_with_us=True)
         try:
-            _apply(server, _storage_class(), *(each for n in (1, 2) for each in (_node(n), _volume(n))))
+            _apply(server, local_class(), *(each for n in (1, 2) for each in (_node(n), _volume(n))))
             yield server
         finally:
             process.stop(grace=0)
@@ -58,16 +59,6 @@ def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 def _apply(server: ApiServer, *objects: dict[str, Any]) -> None:
     for obj in objects:
         server.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(obj))
-
-
-def _storage_class() -> dict[str, Any]:
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": "local-disks"},
-        "provisioner": "kubernetes.io/no-provisioner",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
 
 
 def _node(number: int) -> dict[str, Any]:

@@ -48,6 +48,15 @@ def placed() -> Checked:
     return world
 
 
+def deleted_in(world: Checked, passes: int) -> None:
+    """The deletion ends within so many passes, in which nothing is bound, and leaves neither a claim nor a reservation."""
+    for _ in range(passes):
+        if world.reconcile().finished:
+            break
+    assert not world.all("PersistentVolumeClaim")
+    assert reserved(world) == {}
+
+
 def with_unbound_claims() -> Checked:
     """A KafkaCluster that is deleted with its claims, which exist and have not got their volumes yet."""
     world = placed()
@@ -113,11 +122,7 @@ class TestDeletion:
 
     def test_with_its_claims_before_they_are_bound(self) -> None:
         world = with_unbound_claims()
-        for _ in range(20):
-            if world.reconcile().finished:
-                break
-        assert not world.all("PersistentVolumeClaim")
-        assert reserved(world) == {}
+        deleted_in(world, 20)
 
     def test_the_volume_is_released_before_its_claim_is_deleted(self) -> None:
         """Afterwards volumes may be unreadable, and nothing would tell that one is reserved."""
@@ -149,11 +154,7 @@ class TestDeletion:
         assert len(waits) == len(left)
         world.put(kept)
         world.unknown = frozenset()
-        for _ in range(5):
-            if world.reconcile().finished:
-                break
-        assert not world.all("PersistentVolumeClaim")
-        assert reserved(world) == {}
+        deleted_in(world, 5)
 
     def test_one_that_is_not_listed_may_be_reserved(self) -> None:
         world = placed()
