@@ -806,6 +806,38 @@ class TestShrunk:
             assert len(gone) <= 1, f"replicas of brokers {gone} left their assignments at once"
             world.breathe()
 
+    def test_a_broker_that_restarts_next_counts_as_down_for_another_one(self) -> None:
+        """Broker 0 can take its replica back, and nobody else has room for it; broker 1 lost one that broker 0 has as well."""
+        pool = {
+            "name": "main",
+            "replicas": 4,
+            "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
+        }
+        world = Failing.of("abcd", brokerPools=[pool])
+        world.cluster["spec"]["disks"] = {"automaticShare": 100}
+        world.settle(80)
+        first, then = ("large", 0), ("small", 0)
+        world.kafkas.create(*first, (0, 2, 3), _always(path_of("disk1")))
+        world.kafkas.create(*then, (1, 0, 2, 3), lambda b: path_of("disk1" if b == 1 else "disk0"))
+        world.kafkas.sizes |= {"large": 40 * CAPACITY // 100, "small": 25 * CAPACITY // 100}
+        world.settle()
+        world.disk(1, "disk0").others = 54 * CAPACITY // 100
+        world.disk(0, "disk1").state = world.disk(1, "disk1").state = "dead"
+        dropped: set[tuple[str, int]] = set()
+        for _ in range(60):
+            with contextlib.suppress(ConflictError):
+                world.reconcile()
+            gone = {
+                key
+                for key, before in ((first, 3), (then, 4))
+                if len(world.kafkas.partitions[key].replicas) < before
+            }
+            assert len(gone) <= 1, f"{gone} are short of replicas at once"
+            dropped |= gone
+            world.breathe()
+        assert dropped == {first, then}
+        assert world.kafkas.losses == []
+
 
 class TestOneDisk:
     """Brokers that have no other disk to run with."""

@@ -117,4 +117,5 @@ def _changed(
     carried = objects.annotation(claim, names.ANN_DIRECTORY_ID)
     if carried != disk["directoryId"] and carried in (broker["spec"].get("retired") or ()):
         wanted |= {names.ANN_DIRECTORY_ID: disk["directoryId"], names.ANN_FS_UUID: None}
-    return {key: value for key, value in wanted.items() if objects.annotation(claim, key) != value}
+    noted = objects.annotations(claim)
+    return {key: value for key, value in wanted.items() if noted.get(key) != value}

@@ -1,8 +1,9 @@
 """Decides which brokers exist: each gets a KafkaBroker with its rack and the identities of its disks before any other object."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count, islice
 from typing import Any
 
 from spindle.api import names
@@ -72,7 +73,8 @@ def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: Broker
         return
     existing = {i: _placed(state, broker) for i, broker in state.brokers.items()}
     _record_locations(state, records)
-    lost = _pools_lost(state, builder)
+    unrecorded = _unrecorded(state)
+    lost = _pools_lost(state, builder, unrecorded)
     for pool in (*state.spec.broker_pools, *state.former.values()):
         mine = [
             i
@@ -80,16 +82,18 @@ def reconcile_brokers(state: ClusterState, builder: PlanBuilder, records: Broker
             if broker["spec"].get("pool") == pool.name and not return_deadline_passed(state, broker)
         ]
         missing = max(0, pool.replicas - len(mine)) if pool.name in state.pools else 0
-        returning = _returning(state, pool.name)
+        returning = _returning(unrecorded, pool.name)
         # A broker with data is readopted even if the pool needs fewer brokers: it leaves by a scale-in, once it is empty.
-        taken = [i for n, i in enumerate(returning) if n < missing or not _had_left(state, i)]
+        taken = [i for n, i in enumerate(returning) if n < missing or not _had_left(unrecorded[i])]
         for broker_id in taken:
-            _adopt(state, builder, broker_id, pool, existing)
+            _adopt(state, builder, broker_id, pool, existing, unrecorded[broker_id])
         problem = class_problem(state, pool)
         if problem is not None:
             builder.wait(problem)
         elif not lost:
-            existing |= _place_new(state, builder, pool, max(0, missing - len(taken)), existing)
+            used = {*existing, *state.brokers, *(state.kafka.brokers or {}), *unrecorded}
+            ids = _free_ids(used, max(0, missing - len(taken)))
+            existing |= _place_new(state, builder, pool, ids, existing)
     _report_orphans(state, builder)
     _check_deleted(state, builder)
 
@@ -168,8 +172,8 @@ def _record_locations(state: ClusterState, records: BrokerRecords) -> None:
         if node:
             records.note(broker_id, node=node)
         for disk in disks_of(broker):
-            volume = state.volume(state.claims.get(disk["claim"]))
-            if volume is not None and not disk.get("pvUid"):
+            volume = None if disk.get("pvUid") else state.volume(state.claims.get(disk["claim"]))
+            if volume is not None:
                 records.note_disk(broker_id, disk["name"], pv=objects.name(volume), pvUid=objects.uid(volume))
         if maintenance.stopped(broker) and broker_id not in state.pods:
             _prepare_start(state, records, broker_id, broker)
@@ -188,11 +192,15 @@ def _prepare_start(
 
 
 def _place_new(
-    state: ClusterState, builder: PlanBuilder, pool: BrokerPool, count: int, existing: Mapping[int, Placed]
+    state: ClusterState,
+    builder: PlanBuilder,
+    pool: BrokerPool,
+    ids: list[int],
+    existing: Mapping[int, Placed],
 ) -> dict[int, Placed]:
     """Choose zones for new brokers and record the brokers; returns broker id → placement."""
     where, volumes = _site(state, pool)
-    found = spread(where, existing, _free_ids(state, existing, count))
+    found = spread(where, existing, ids)
     for refusal in found.problems:
         builder.wait(Waiting.of(_ACTION, f"KafkaCluster/{state.name}", refusal))
     placed = {}
@@ -276,17 +284,19 @@ def find_location(state: ClusterState, broker_id: int) -> BrokerLocation:
     )
 
 
-def _free_ids(state: ClusterState, existing: Mapping[int, Placed], count: int) -> list[int]:
+def _free_ids(taken: Collection[int], wanted: int) -> list[int]:
     """The lowest broker ids that no KafkaBroker, no claim and no registration in Kafka uses."""
-    taken = {*existing, *state.brokers, *(state.kafka.brokers or {})}
-    taken |= {i for claim in state.claims.values() if (i := _claimed_by(claim)) is not None}
-    ids: list[int] = []
-    candidate = 0
-    while len(ids) < count:
-        if candidate not in taken:
-            ids.append(candidate)
-        candidate += 1
-    return ids
+    return list(islice((candidate for candidate in count() if candidate not in taken), wanted))
+
+
+def _unrecorded(state: ClusterState) -> dict[int, list[SnapshotObject]]:
+    """Broker id → the claims of a broker that has no KafkaBroker."""
+    found: dict[int, list[SnapshotObject]] = {}
+    for claim in state.claims.values():
+        broker_id = _claimed_by(claim)
+        if broker_id is not None and broker_id not in state.brokers:
+            found.setdefault(broker_id, []).append(claim)
+    return found
 
 
 def _claimed_by(claim: SnapshotObject) -> int | None:
@@ -305,38 +315,47 @@ def new_disk(state: ClusterState, broker_id: int, disk: str, volume: str | None 
     }
 
 
-def _returning(state: ClusterState, pool: str) -> list[int]:
+def _returning(unrecorded: Mapping[int, Sequence[SnapshotObject]], pool: str) -> list[int]:
     """Brokers of this pool whose claims exist and whose KafkaBroker does not; those that had left the cluster come last."""
-    found = {
+    found = [
         broker_id
-        for claim in state.claims.values()
-        if objects.annotation(claim, names.ANN_POOL) == pool
-        and objects.annotation(claim, names.ANN_DIRECTORY_ID)
-        and objects.annotation(claim, names.ANN_DISK) != METADATA_DISK
-        and (broker_id := _claimed_by(claim)) is not None
-    }
-    return sorted(found - set(state.brokers), key=lambda i: (_had_left(state, i), i))
+        for broker_id, claims in unrecorded.items()
+        if any(
+            objects.annotation(claim, names.ANN_POOL) == pool
+            and objects.annotation(claim, names.ANN_DIRECTORY_ID)
+            and objects.annotation(claim, names.ANN_DISK) != METADATA_DISK
+            for claim in claims
+        )
+    ]
+    return sorted(found, key=lambda i: (_had_left(unrecorded[i]), i))
 
 
-def _had_left(state: ClusterState, broker_id: int) -> bool:
+def _had_left(claims: Sequence[SnapshotObject]) -> bool:
     """Whether all claims of a broker record that it had left its cluster, so that its disks hold no replicas."""
-    return all(has_left(claim) for claim in state.claims.values() if _claimed_by(claim) == broker_id)
+    return all(has_left(claim) for claim in claims)
 
 
-def _pools_lost(state: ClusterState, builder: PlanBuilder) -> bool:
+def _has_data(claim: SnapshotObject) -> bool:
+    """Whether a claim is that of a broker's disk that was formatted."""
+    noted = objects.annotations(claim)
+    return (
+        bool(noted.get(names.ANN_DIRECTORY_ID))
+        and bool(noted.get(names.ANN_FS_UUID))
+        and noted.get(names.ANN_DISK) not in (None, METADATA_DISK)
+    )
+
+
+def _pools_lost(
+    state: ClusterState, builder: PlanBuilder, unrecorded: Mapping[int, Sequence[SnapshotObject]]
+) -> bool:
     """Whether there are disks with data of brokers of an unknown pool; no new broker is placed while there are."""
     known = state.pools.keys() | state.former.keys()
     found: dict[str, set[int]] = {}
-    for claim in state.claims.values():
-        broker_id, pool = _claimed_by(claim), objects.annotation(claim, names.ANN_POOL) or ""
-        data = objects.annotation(claim, names.ANN_DIRECTORY_ID) and objects.annotation(
-            claim, names.ANN_FS_UUID
-        )
-        disk = objects.annotation(claim, names.ANN_DISK)
-        if broker_id is None or broker_id in state.brokers or not data or disk in (None, METADATA_DISK):
-            continue
-        if pool not in known and not _had_left(state, broker_id):
-            found.setdefault(pool, set()).add(broker_id)
+    for broker_id, claims in unrecorded.items():
+        pools = {objects.annotation(claim, names.ANN_POOL) or "" for claim in claims if _has_data(claim)}
+        for pool in pools - known:
+            if not _had_left(claims):
+                found.setdefault(pool, set()).add(broker_id)
     for pool, ids in sorted(found.items()):
         brokers = some([str(i) for i in sorted(ids)])
         builder.wait(
@@ -354,20 +373,24 @@ def _pools_lost(state: ClusterState, builder: PlanBuilder) -> bool:
 
 
 def _adopt(
-    state: ClusterState, builder: PlanBuilder, broker_id: int, pool: BrokerPool, existing: dict[int, Placed]
+    state: ClusterState,
+    builder: PlanBuilder,
+    broker_id: int,
+    pool: BrokerPool,
+    existing: dict[int, Placed],
+    mine: Sequence[SnapshotObject],
 ) -> None:
     """Recreate a KafkaBroker from its claims.
 
     The claims may be from an old backup or incomplete, so the broker starts with a placeholder dir in addition to its disks:
     "no start with a log dir missing" (`docs/safety.md`, rule 15).
     """
-    mine = [claim for claim in state.claims.values() if _claimed_by(claim) == broker_id]
     known = list_on(mine)
     disks = [disk for claim in mine if (disk := _adopted(state, claim, known)) is not None]
     there = {disk["name"] for disk in disks}
     disks += [missing_disk(state, broker_id, n, known.dirs[n]) for n in sorted(known.dirs.keys() - there)]
     rack = next((rack for claim in mine if (rack := objects.annotation(claim, names.ANN_RACK))), None)
-    new = state.born and _had_left(state, broker_id)
+    new = state.born and _had_left(mine)
     record = kafka_broker(
         state.cluster,
         broker_id,

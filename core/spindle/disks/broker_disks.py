@@ -212,6 +212,8 @@ def _of(state: ClusterState, broker_id: int, broker: SnapshotObject) -> list[Bro
     dirs = {d.path: d for d in (known.log_dirs if known else None) or ()}
     pod, wanted = state.pods.get(broker_id), disk_requests(broker)
     report = {} if pod is None or objects.kafka_ever_ran(pod) else inspected(pod)
+    started = None if pod is None else objects.kafka_started(pod)
+    runs, began = pod is not None and objects.kafka_runs(pod), seconds(started)
     found = []
     gone = claimed_lost(state, broker_id)
     for disk in disks_of(broker):
@@ -219,9 +221,9 @@ def _of(state: ClusterState, broker_id: int, broker: SnapshotObject) -> list[Bro
         word = _now_on_record(_said(said.get(name), agent, state.now), disk)
         log_dir = dirs.get(names.log_dir(name))
         error = log_dir.error if log_dir else None
-        if pod is None or not objects.kafka_runs(pod) or mode_in(pod, name) != disk_facts.ACTIVE:
+        if not runs or mode_in(pod, name) != disk_facts.ACTIVE:
             word, error = _without_kafka(word), None
-        elif word is not None and _before(said[name], objects.kafka_started(pod)):
+        elif word is not None and _before(said[name], began):
             word = _without_kafka(
                 word
             )  # reported by the previous Kafka; the present one has not reported yet
@@ -282,10 +284,12 @@ def _now_on_record(word: AgentReport | None, disk: Mapping[str, Any]) -> AgentRe
     return replace(word, verdict=str(DiskVerdict.HEALTHY), reason="", message="")
 
 
-def _before(entry: Mapping[str, Any], started: str | None) -> bool:
+def _before(entry: Mapping[str, Any], began: float | None) -> bool:
     """Whether the agent reported this before Kafka was started; both times are from the clock of one node."""
-    said, began = seconds(entry.get("since")), seconds(started)
-    return said is not None and began is not None and said <= began
+    if began is None:
+        return False
+    said = seconds(entry.get("since"))
+    return said is not None and said <= began
 
 
 def _without_kafka(word: AgentReport | None) -> AgentReport | None:

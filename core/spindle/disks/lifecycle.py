@@ -266,11 +266,16 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     ),
 )
 
+_FROM: Final = {
+    state: tuple((row, TRIGGERS[row.trigger]) for row in TRANSITIONS if row.source is state)
+    for state in DiskState
+}
+
 
 def step(state: DiskState, facts: DiskFacts) -> Transition | None:
     """The transition that is due; None if the state stays. One at a time: call again with the new state."""
-    for row in TRANSITIONS:
-        if row.source is state and TRIGGERS[row.trigger](facts):
+    for row, due in _FROM.get(state, ()):
+        if due(facts):
             return row
     return None
 

@@ -97,7 +97,7 @@ def _reconcile_broker(
     pod: SnapshotObject,
 ) -> None:
     broker_id = int(broker["spec"]["id"])
-    report = inspected(pod)
+    report, runs, ready = inspected(pod), objects.kafka_runs(pod), prepared(pod)
     disks = disks_of(broker)
     usable = {
         d["name"]
@@ -113,10 +113,10 @@ def _reconcile_broker(
         if disk.get("mode", disk_facts.ACTIVE) != disk_facts.ACTIVE:
             continue
         # The inspection at the pod's start is outdated if the runtime can no longer create a container with the disk.
-        gone = not objects.kafka_runs(pod) and volume_unreadable(state, disk, pod)
-        bad = gone or (what in _UNUSABLE and not objects.kafka_runs(pod))
+        gone = not runs and volume_unreadable(state, disk, pod)
+        bad = gone or (what in _UNUSABLE and not runs)
         if bad:
-            seen, running = ({}, False) if gone else (found, prepared(pod))
+            seen, running = ({}, False) if gone else (found, ready)
             alone = not usable - {disk["name"]}
             _unusable(builder, records, wanted, broker, disk, seen, alone=alone, running=running)
             if not running:
@@ -127,14 +127,14 @@ def _reconcile_broker(
                 records.note_disk(broker_id, disk["name"], fsUuid=fs_uuid)
         elif (
             what == disk_facts.BLANK
-            and not prepared(pod)
+            and not ready
             and _clear_broker_disk(
                 state, builder, records, wanted, broker_id, disk, found, others=bool(ours - {disk["name"]})
             )
         ):
             cleared.append(_clearance(disk["name"], disk["pvUid"], disk["fsUuid"], disk["directoryId"]))
         if (
-            prepared(pod)
+            ready
             and what in (disk_facts.OURS, disk_facts.BLANK)
             and _is_about(found, disk["directoryId"], disk.get("fsUuid"))
         ):

@@ -37,21 +37,23 @@ _BAD: Final = (DiskState.FAILED, DiskState.EVACUATING)
 
 def find_losses(inventory: DiskInventory) -> tuple[Loss, ...]:
     """The partitions that are lost with each failed disk now, as far as is known."""
+    if not inventory.replica_index.known:
+        return ()
     found = []
+    offline = {
+        (broker, each.path)
+        for broker in inventory.by_broker
+        for each in inventory.replica_index.dirs(broker) or ()
+        if each.error
+    }
     for slot in inventory.slots:
-        if not inventory.replica_index.known or not (
-            slot.health.bad or slot.recorded in _BAD or _offline(inventory, slot)
-        ):
+        # Kafka may have taken a log dir offline before any probe finds an error.
+        if not (slot.health.bad or slot.recorded in _BAD or (slot.broker, slot.path) in offline):
             continue
         keys = lost_with(inventory.replica_index, slot.broker, slot.path)
         if keys:
             found.append(Loss(slot.broker, slot.name, slot.disk["directoryId"], keys))
     return tuple(found)
-
-
-def _offline(inventory: DiskInventory, slot: BrokerDisk) -> bool:
-    """Whether Kafka has taken the log dir offline, even if no probe has found an error yet."""
-    return any(d.error and d.path == slot.path for d in inventory.replica_index.dirs(slot.broker) or ())
 
 
 def reconcile_losses(
@@ -66,12 +68,12 @@ def reconcile_losses(
     """
     accepted: dict[str, Accepted] = {}
     leaderless = [(p.topic, p.index) for p in inventory.replica_index.unsettled if p.leader is None]
+    lost = {(loss.broker, loss.disk): loss for loss in inventory.losses}
     for broker_id, broker in inventory.state.brokers.items():
         before = parse(objects.annotation(broker, ANN_ACCEPTED))
         now: dict[str, Accepted] = {}
         for slot in inventory.by_broker.get(broker_id, ()):
-            loss = next((x for x in inventory.losses if (x.broker, x.disk) == slot.key), None)
-            known = before.get(slot.name)
+            loss, known = lost.get(slot.key), before.get(slot.name)
             if loss is None and not inventory.replica_index.known and known is not None:
                 now[slot.name] = known  # Kafka cannot be asked whether the loss is resolved
             elif (entry := _acceptance(slot, loss, known, leaderless)) is not None:

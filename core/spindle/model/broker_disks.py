@@ -1,6 +1,6 @@
 """The disks of a KafkaBroker and the list of its log dirs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spindle.model.dir_list import NO_LIST, DirList, read_list
@@ -51,7 +51,7 @@ def in_use_before(broker: SnapshotObject, disk: Mapping[str, Any]) -> bool:
     return bool(listed.get(disk["name"]) == disk["directoryId"])
 
 
-def disks_of(broker: SnapshotObject) -> list[dict[str, Any]]:
+def disks_of(broker: SnapshotObject) -> list[Mapping[str, Any]]:
     """The disks of a KafkaBroker in the order of their numbers: disk2 before disk10."""
-    disks = (broker.get("spec") or {}).get("disks") or ()
-    return sorted((dict(disk) for disk in disks), key=lambda disk: (len(disk["name"]), disk["name"]))
+    disks: Sequence[Mapping[str, Any]] = (broker.get("spec") or {}).get("disks") or ()
+    return sorted(disks, key=lambda disk: (len(name := disk["name"]), name))

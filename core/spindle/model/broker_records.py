@@ -44,6 +44,6 @@ class BrokerRecords:
         """The disks of a broker with all collected changes."""
         kept = [disk for disk in disks_of(broker) if (broker_id, disk["name"]) not in self.dropped]
         return [
-            *(disk | self.disks.get((broker_id, disk["name"]), {}) for disk in kept),
+            *({**disk, **self.disks.get((broker_id, disk["name"]), {})} for disk in kept),
             *self.fresh.get(broker_id, ()),
         ]

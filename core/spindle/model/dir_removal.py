@@ -24,12 +24,9 @@ def unconfirmed(broker: SnapshotObject) -> frozenset[str]:
     spec = broker["spec"]
     if spec.get("returning"):
         return frozenset()
-    listed = read_list(spec.get("logDirs")).dirs
-    return frozenset(
-        disk["name"]
-        for disk in spec.get("disks") or ()
-        if disk.get("mode") == disk_facts.ABSENT and listed.get(disk["name"]) == disk["directoryId"]
-    )
+    absent = [disk for disk in spec.get("disks") or () if disk.get("mode") == disk_facts.ABSENT]
+    listed = read_list(spec.get("logDirs")).dirs if absent else {}
+    return frozenset(disk["name"] for disk in absent if listed.get(disk["name"]) == disk["directoryId"])
 
 
 def looked_at(pod: SnapshotObject | None) -> frozenset[str]:

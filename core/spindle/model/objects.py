@@ -31,8 +31,13 @@ def version(obj: RawObject) -> str:
 
 def annotation(obj: RawObject, key: str) -> str | None:
     """One annotation, None if absent."""
-    value = (obj["metadata"].get("annotations") or {}).get(key)
+    value = (obj["metadata"].get("annotations") or _NOTHING).get(key)
     return None if value is None else str(value)
+
+
+def annotations(obj: RawObject) -> Mapping[str, str]:
+    """``metadata.annotations``, never None."""
+    return obj["metadata"].get("annotations") or _NOTHING
 
 
 def labels(obj: RawObject) -> Mapping[str, str]:

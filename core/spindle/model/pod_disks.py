@@ -38,12 +38,10 @@ def another_in(pod: SnapshotObject | None, disk: str, directory_id: object) -> b
 
 def _entry(pod: SnapshotObject, disk: str) -> Mapping[str, Any] | None:
     """A disk's entry in the annotation; raises ValueError, KeyError, TypeError or AttributeError if it cannot be parsed."""
-    named = _parsed(objects.annotation(pod, names.ANN_DISKS) or "[]")
-    found: Mapping[str, Any] | None = next((d for d in named if d["name"] == disk), None)
-    return found
+    return _parsed(objects.annotation(pod, names.ANN_DISKS) or "[]").get(disk)
 
 
 @lru_cache(maxsize=_PARSED)
-def _parsed(text: str) -> Any:
-    """The parsed annotation; shared by all callers, so it must not be modified."""
-    return json.loads(text)
+def _parsed(text: str) -> Mapping[str, Mapping[str, Any]]:
+    """The parsed annotation by disk; shared by all callers, so it must not be modified."""
+    return {entry["name"]: entry for entry in reversed(json.loads(text))}

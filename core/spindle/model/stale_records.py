@@ -22,6 +22,10 @@ def is_readopted(state: ClusterState, broker: SnapshotObject) -> bool:
 
 def is_stale(state: ClusterState, broker: SnapshotObject) -> bool:
     """Whether a record lacks a listed disk, or has an older list than its copies."""
+    return state.once(broker, state.stale, _is_stale)
+
+
+def _is_stale(state: ClusterState, broker: SnapshotObject) -> bool:
     spec = broker["spec"]
     mine = read_list(spec.get("logDirs"))
     if mine.dirs.keys() - {disk["name"] for disk in spec.get("disks") or ()}:

@@ -68,6 +68,7 @@ class ClusterState:
     version_refused: Waiting | None = None
     taken: Mapping[OwnerKey, NameConflict] = field(default_factory=dict)
     inputs: dict[int, NodeInputs | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    stale: dict[int, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
     given_out: dict[int, DirList] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 def stamp(seconds: float) -> str:
     """RFC 3339 text, whole seconds, UTC."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{datetime.fromtimestamp(int(seconds), UTC).isoformat()[:-6]}Z"
 
 
 def seconds(text: str | None) -> float | None:

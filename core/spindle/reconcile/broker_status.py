@@ -1,6 +1,7 @@
 """``status`` of each KafkaBroker: its state and start progress, and the location, state and usage of its disks."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from spindle.api import names
@@ -73,17 +74,18 @@ def _status(
     fills: Mapping[tuple[int, str], DiskUsage],
 ) -> dict[str, Any]:
     node_id = int(broker["spec"]["id"])
-    before = {d.get("name"): d for d in (broker.get("status") or {}).get("disks") or ()}
+    known = _Known.of(state, broker)
     disks = []
     for disk in disks_of(broker):
         key = node_id, disk["name"]
-        entry = _disk(state, node_id, disk, states[key])
+        before = known.before.get(disk["name"]) or {}
+        entry = _disk(state, known, disk, states[key])
         if "pv" in entry:
-            entry |= watched_fields(state, broker, disk["name"], before.get(disk["name"]) or {})
-        if device := _device(state, broker, entry, before.get(disk["name"]) or {}):
+            entry |= watched_fields(state, broker, disk["name"], before)
+        if device := _device(known, entry, before):
             entry["device"] = device
         used = disk.get("mode", disk_facts.ACTIVE) == disk_facts.ACTIVE
-        if used and (fill := status_of(fills.get(key), before.get(disk["name"]) or {})):
+        if used and (fill := status_of(fills.get(key), before)):
             entry["usage"] = fill
         disks.append(entry)
     shares = [disk["usedBytes"] / disk["capacityBytes"] for disk in disks if disk.get("capacityBytes")]
@@ -137,15 +139,46 @@ def _state(
     return "Starting", "Kafka is not running yet."
 
 
-def _disk(state: ClusterState, node_id: int, disk: Mapping[str, Any], record: StateRecord) -> dict[str, Any]:
-    name = disk["name"]
-    claim = state.claim(node_id, name)
-    volume = state.volume(claim)
-    found = inspected(state.pods.get(node_id)).get(name) or {}
-    log_dir = _log_dir(state, node_id, name)
+@dataclass(frozen=True)
+class _Known:
+    """What is known of the disks of one broker, each by the disk's name or log dir.
+
+    Attributes:
+        before: ``status.disks``.
+        observed: ``status.observed.disks``.
+        found: by preflight in the present pod.
+        log_dirs: of Kafka.
+        node: of the pod, or else the one on record.
+    """
+
+    broker_id: int
+    before: Mapping[Any, Mapping[str, Any]]
+    observed: Mapping[Any, Mapping[str, Any]]
+    found: Mapping[str, Mapping[str, Any]]
+    log_dirs: Mapping[str, LogDir]
+    node: str | None
+
+    @classmethod
+    def of(cls, state: ClusterState, broker: SnapshotObject) -> "_Known":
+        """Collect it."""
+        node_id, status = int(broker["spec"]["id"]), broker.get("status") or {}
+        in_kafka = (state.kafka.brokers or {}).get(node_id)
+        return cls(
+            broker_id=node_id,
+            before={disk.get("name"): disk for disk in status.get("disks") or ()},
+            observed={disk.get("name"): disk for disk in (status.get("observed") or {}).get("disks") or ()},
+            found=inspected(state.pods.get(node_id)),
+            log_dirs={each.path: each for each in (in_kafka and in_kafka.log_dirs) or ()},
+            node=state.node_of(node_id) or broker["spec"].get("node"),
+        )
+
+
+def _disk(state: ClusterState, known: _Known, disk: Mapping[str, Any], record: StateRecord) -> dict[str, Any]:
+    name, log_dir = disk["name"], names.log_dir(disk["name"])
+    volume = state.volume(state.claim(known.broker_id, name))
     result: dict[str, Any] = {
         "name": name,
-        "logDir": names.log_dir(name),
+        "logDir": log_dir,
         "state": str(record.state),
         "directoryId": disk["directoryId"],
         "since": stamp(record.since),
@@ -162,25 +195,20 @@ def _disk(state: ClusterState, node_id: int, disk: Mapping[str, Any], record: St
             result["path"] = path
         elif mounted_in_pods(kind := volume_type(spec)):
             result["volumeType"] = kind
-    node = state.node_of(node_id) or (state.brokers[node_id]["spec"].get("node"))
-    if node and volume is not None:
-        result["node"] = node
-    return result | _fill(found, log_dir)
+    if known.node and volume is not None:
+        result["node"] = known.node
+    return result | _fill(known.found.get(name) or {}, known.log_dirs.get(log_dir))
 
 
-def _device(
-    state: ClusterState, broker: SnapshotObject, entry: Mapping[str, Any], before: Mapping[str, Any]
-) -> str | None:
+def _device(known: _Known, entry: Mapping[str, Any], before: Mapping[str, Any]) -> str | None:
     """The device of a disk as its pod's inspection or the agent found it, or else the last known one.
 
     A broker that runs without a dead disk is not inspected for it, and its metrics and alerts must still name the device to pull. Another
     directory id is another disk.
     """
-    found = inspected(state.pods.get(int(broker["spec"]["id"]))).get(entry["name"]) or {}
-    observed = ((broker.get("status") or {}).get("observed") or {}).get("disks") or ()
-    seen = next((disk.get("device") for disk in observed if disk.get("name") == entry["name"]), None)
+    found, seen = known.found.get(entry["name"]) or {}, known.observed.get(entry["name"]) or {}
     same = before.get("directoryId") == entry["directoryId"]
-    return found.get("mount") or seen or (before.get("device") if same else None)
+    return found.get("mount") or seen.get("device") or (before.get("device") if same else None)
 
 
 def _fill(found: Mapping[str, Any], log_dir: LogDir | None) -> dict[str, Any]:
@@ -195,11 +223,3 @@ def _fill(found: Mapping[str, Any], log_dir: LogDir | None) -> dict[str, Any]:
         result["capacityBytes"] = int(capacity)
         result["usedBytes"] = round(_STEPS * used / capacity) * int(capacity) // _STEPS
     return result
-
-
-def _log_dir(state: ClusterState, node_id: int, disk: str) -> LogDir | None:
-    broker, path = (state.kafka.brokers or {}).get(node_id), names.log_dir(disk)
-    for log_dir in (broker.log_dirs if broker else None) or ():
-        if log_dir.path == path:
-            return log_dir
-    return None
