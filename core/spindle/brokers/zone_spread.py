@@ -104,6 +104,7 @@ class _Spreading:
     def __init__(self, site: Topology, existing: Mapping[int, Placed], wanted: Sequence[int]) -> None:
         self.site = site
         self.existing = existing
+        self._taken = {placed.node for placed in existing.values()}
         self.wanted = [i for i in dict.fromkeys(wanted) if i not in existing]
         meant = [n for n in site.nodes if node_facts.belongs(n, site.node_selector, site.tolerations)]
         self.zone_of = {node_facts.name(n): node_facts.zone(n, site.topology_key) for n in meant}
@@ -155,7 +156,7 @@ class _Spreading:
 
     def _has_broker(self, node: str) -> bool:
         """Whether a broker is bound to a node."""
-        return any(placed.node == node for placed in self.existing.values())
+        return node in self._taken
 
     def _capacities(self) -> dict[str, int]:
         """Zone (empty for none) → number of new brokers that fit on its nodes."""

@@ -6,7 +6,7 @@ a row of the columns 20.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import TYPE_CHECKING, Final, TypeVar, overload
 
 Key = tuple[str, int]  # topic, partition
@@ -89,6 +89,11 @@ class ReplicaSizes(Mapping[Key, int]):
     def columns(self) -> ReplicaKeys:
         """The keys."""
         return self._keys
+
+    @property
+    def sizes(self) -> "Numbers":
+        """Bytes, in the order of the keys."""
+        return self._sizes
 
     @property
     def total(self) -> int:
@@ -181,6 +186,15 @@ class _SizedItems(ItemsView[Key, int]):
 def total_bytes(replicas: Mapping[Key, int]) -> int:
     """Bytes of all replicas; each pass asks for those of each dir."""
     return replicas.total if type(replicas) is ReplicaSizes else sum(replicas.values())
+
+
+def columns_of(
+    replicas: Mapping[Key, int],
+) -> tuple[Sequence[str], "Sequence[int] | Numbers", "Sequence[int] | Numbers"]:
+    """Topics, numbers of partitions and bytes of replicas, in the same order."""
+    if type(replicas) is ReplicaSizes:
+        return replicas.columns.topics, replicas.columns.numbers, replicas.sizes
+    return [topic for topic, _ in replicas], [number for _, number in replicas], list(replicas.values())
 
 
 NONE: Final = ReplicaSizes(ReplicaKeys(()), array(_BYTES))

@@ -136,8 +136,9 @@ class Incoming:
             for log_dir in broker.log_dirs or ():
                 for key, there in log_dir.futures.items():
                     yield broker_id, log_dir.path, key, there
-        for key, partition in self._look.partitions.items():
-            for broker_id in partition.adding:
+        for broker_id, partitions in self._look.view.partition_index.arriving.items():
+            for partition in partitions:
+                key = partition.topic, partition.index
                 stands = self._look.standing(broker_id, key)
                 if stands is not None:
                     yield broker_id, stands.path, key, stands.replicas[key]

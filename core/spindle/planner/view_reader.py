@@ -1,11 +1,12 @@
 """Reads what Kafka's admin API answered into the planner's columns; see `spindle.planner.sources.from_view`."""
 
 from collections.abc import Collection, Iterable, Mapping
-from itertools import chain
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, Final
 
 import numpy as np
 
+from spindle.model.replica_sizes import Key, columns_of
 from spindle.model.view import Broker, Partition
 from spindle.planner.snapshot import (
     OTHER_FILES,
@@ -17,6 +18,9 @@ from spindle.planner.snapshot import (
     SnapshotError,
     build,
 )
+
+_MOST: Final = 2**32  # numbers of partitions are Kafka's int32
+_NO_NUMBERS: Final = np.zeros(0, np.int64)
 
 
 class ViewReader:
@@ -34,13 +38,12 @@ class ViewReader:
     ) -> None:
         self.brokers, self.partitions, self.dead = brokers, partitions, dead
         self.ids = np.array(sorted(set(brokers) | dead), np.int64)
-        self.row = {(p.topic, p.index): row for row, p in enumerate(partitions)}
+        self.rows = _PartitionRows(partitions)
         self.problems: list[str] = []
         self.dirs: list[tuple[int, str, float, int]] = []
-        # For each dir `_key`, dir row and bytes of what it reports; and first a key that no replica has, so that there always is one.
-        self.held: list[tuple[IntArray, IntArray, IntArray]] = [
-            (np.array([-1]), np.zeros(1, np.int64), np.zeros(1, np.int64))
-        ]
+        self.reports: list[
+            tuple[int, int, Mapping[Key, int]]
+        ] = []  # row of the broker and of its dir, replicas
         # The first offline dir of each broker; at last that of unknown ones, which have none.
         self.offline = np.full(len(self.ids) + 1, -1)
         self.moving: set[tuple[str, int]] = set()
@@ -74,15 +77,8 @@ class ViewReader:
                     self.problems.append(f"broker {broker} does not report the size of {log_dir.path}")
                 capacity = 2**60
             self.dirs.append((broker, log_dir.path, float(capacity), state))
-            self._read_replicas(number, row, log_dir.replicas)
+            self.reports.append((number, row, log_dir.replicas))
             self.moving.update(log_dir.futures)
-
-    def _read_replicas(self, number: int, row: int, replicas: Mapping[tuple[str, int], int]) -> None:
-        """Add what one dir reports; replicas of no known partition are left out."""
-        partition = _integers((self.row.get(key, -1) for key in replicas), len(replicas))
-        size, known = _integers(replicas.values(), len(replicas)), partition >= 0
-        key = self._key(partition[known], np.full(int(known.sum()), number))
-        self.held.append((key, np.full(len(key), row), size[known]))
 
     def _key(self, partition: IntArray, broker: IntArray) -> IntArray:
         """One number for each partition and broker, both given by their rows."""
@@ -130,10 +126,8 @@ class ViewReader:
         broker = _integers(chain.from_iterable(p.replicas for p in parts), len(part))
         fixed = self._frozen(frozen)[part]
         row, size, there = self._places(part, broker, fixed)
-        rate = np.zeros(len(parts))
-        for key, value in rates.items():
-            if key in self.row:
-                rate[self.row[key]] = value
+        rate = np.zeros(len(parts) + 1)  # at last that of unknown partitions
+        rate[self.rows.of(rates)] = list(rates.values())
         columns = {
             "topic": _integers((numbers[p.topic] for p in parts), len(parts))[part],
             "partition": _integers((p.index for p in parts), len(parts))[part],
@@ -149,8 +143,8 @@ class ViewReader:
     def _frozen(self, frozen: Collection[tuple[str, int]]) -> BoolArray:
         """Whether each partition must not move: bool[P]."""
         found = np.fromiter((bool(p.adding or p.removing) for p in self.partitions), np.bool_)
-        rows = [self.row[key] for key in chain(self.moving, frozen) if key in self.row]
-        found[rows] = True
+        rows = self.rows.of([*self.moving, *frozen])
+        found[rows[rows >= 0]] = True
         return found
 
     def _places(
@@ -173,10 +167,19 @@ class ViewReader:
 
     def _reported(self, keys: IntArray) -> tuple[IntArray, FloatArray, BoolArray]:
         """Dir row and bytes by `_key`, and whether any dir reports it; of several dirs of one broker, the last counts."""
-        held, row, size = (np.concatenate(columns) for columns in zip(*self.held, strict=True))
-        order = np.argsort(held, kind="stable")
-        last = order[np.searchsorted(held[order], keys, side="right") - 1]
-        return row[last], size[last].astype(np.float64), held[last] == keys
+        count = [len(replicas) for _, _, replicas in self.reports]
+        broker, row = (
+            np.repeat(np.array(column, np.int64), count)
+            for column in ([number for number, _, _ in self.reports], [row for _, row, _ in self.reports])
+        )
+        columns = [columns_of(replicas) for _, _, replicas in self.reports]
+        topics = chain.from_iterable(topics for topics, _, _ in columns)
+        partition = self.rows.find(topics, _joined(numbers for _, numbers, _ in columns))
+        size = _joined(sizes for _, _, sizes in columns).astype(np.float64)
+        held = np.where(partition >= 0, self._key(partition, broker), -1)
+        last = _last(held, keys)
+        found = last >= 0
+        return np.append(row, 0)[last], np.append(size, 0.0)[last], found
 
     def _report_missing(
         self, part: IntArray, broker: IntArray, unregistered: BoolArray, lost: BoolArray
@@ -202,6 +205,38 @@ class ViewReader:
             name: np.array(value, np.bool_ if name == "frozen" else None)
             for name, value in zip(columns, values, strict=True)
         }
+
+
+class _PartitionRows:
+    """Rows of partitions by topic and index, for many keys at once."""
+
+    def __init__(self, partitions: tuple[Partition, ...]) -> None:
+        self._topics: dict[str, int] = {}
+        count, number = len(partitions), self._topics.setdefault
+        topic = _integers((number(p.topic, len(self._topics)) for p in partitions), count)
+        self._keys = topic * _MOST + _integers((p.index for p in partitions), count)
+
+    def find(self, topics: Iterable[str], numbers: IntArray) -> IntArray:
+        """The row of each partition, of several with one key the last; -1 for those that are unknown."""
+        topic = _integers(map(self._topics.get, topics, repeat(-1)), len(numbers))
+        return _last(self._keys, topic * _MOST + numbers)
+
+    def of(self, keys: Collection[Key]) -> IntArray:
+        """The same of keys."""
+        return self.find((topic for topic, _ in keys), _integers((number for _, number in keys), len(keys)))
+
+
+def _last(places: IntArray, wanted: IntArray) -> IntArray:
+    """The last index of each wanted value in an array; -1 for those that it does not have."""
+    if not len(places):
+        return np.full(len(wanted), -1)
+    order = np.argsort(places, kind="stable")
+    at = order[np.searchsorted(places[order], wanted, side="right") - 1]
+    return np.where(places[at] == wanted, at, -1)
+
+
+def _joined(columns: Iterable[Any]) -> IntArray:
+    return np.concatenate([_NO_NUMBERS, *(np.asarray(column, np.int64) for column in columns)])
 
 
 def _integers(values: Iterable[int], count: int) -> IntArray:
