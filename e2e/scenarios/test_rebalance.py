@@ -11,7 +11,7 @@ import pytest
 from e2e.browser import browser, shown
 from e2e.cluster.layout import REBALANCE_IMAGE
 from e2e.scenarios.disk_slot import assert_spread, conclude
-from e2e.scenarios.lab import CLUSTER, Lab, names_of
+from e2e.scenarios.lab import CLUSTER, Lab, names_of, pause
 from e2e.scenarios.load import Load, Topic, load
 from e2e.scenarios.moving import assert_nothing_left
 from e2e.scenarios.proposing import mates
@@ -170,3 +170,29 @@ def test_a_skewed_cluster_is_balanced(
         assert_spread(running)
         assert_nothing_left(running)
         conclude(running, timeline, began)
+
+
+@pytest.mark.usefixtures("job_image")
+def test_executors_propose_what_one_pod_proposes(stand: Stand, spindle_image: str) -> None:
+    """The same samples and the same bytes, with Spark in executor pods and in the driver's pod."""
+    lab = stand.get(PODS)
+    with load(lab, spindle_image, Topic("alike", partitions=12), fill=150, keep=True) as running:
+        skew(lab, running)
+        running.finish()
+    pause(90)  # three samples of each broker
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"rebalance": {"samples": {"enabled": False}}}})
+    pause(60)  # the agents have read that
+
+    def proposed(executors: int) -> list[Mapping[str, Any]]:
+        assert end_of_run(lab, begin_run(lab), executors)["status"] == "True"
+        (found,) = [
+            each
+            for each in lab.list("kafkarebalances")
+            if (each.get("status") or {}).get("phase") not in _OVER
+        ]
+        return list(found["spec"]["moves"])
+
+    in_pods = proposed(2)
+    lab.patch("kafkacluster", CLUSTER, {"spec": {"rebalance": {"engine": {"executors": None}}}})
+    assert in_pods
+    assert proposed(0) == in_pods

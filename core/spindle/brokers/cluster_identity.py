@@ -159,19 +159,24 @@ def _cleared(state: ClusterState) -> dict[str, Mapping[str, str]]:
 
 def _checked(state: ClusterState, identity: NodeIdentity, builder: PlanBuilder) -> NodeIdentity | None:
     """The record, unless a claim carries another cluster id: "no disk mistaken for another" (`docs/safety.md`, rule 7)."""
-    for name, claim in sorted(state.claims.items()):
-        carried = objects.annotation(claim, names.ANN_CLUSTER_ID)
-        if carried and carried != identity.cluster_id:
-            builder.wait(
-                Waiting(
-                    _ACTION,
-                    f"PersistentVolumeClaim/{name}",
-                    "ClaimClusterIdMismatch",
-                    f"Claim {name} carries cluster id {carried}, but the cluster id on record is {identity.cluster_id}. Spindle does not use "
-                    "the claim.",
-                    f"If the claim belongs to another cluster, set its volume to Retain and delete the claim; else restore the ConfigMap "
-                    f"{names.identity_map(state.name)} with the cluster id of the claim.",
-                )
-            )
-            return None
-    return identity
+    own = ("", identity.cluster_id)
+    others = {
+        name: carried
+        for name, claim in state.claims.items()
+        if (carried := objects.annotation(claim, names.ANN_CLUSTER_ID) or "") not in own
+    }
+    if not others:
+        return identity
+    name, carried = min(others.items())
+    builder.wait(
+        Waiting(
+            _ACTION,
+            f"PersistentVolumeClaim/{name}",
+            "ClaimClusterIdMismatch",
+            f"Claim {name} carries cluster id {carried}, but the cluster id on record is {identity.cluster_id}. Spindle does not use "
+            "the claim.",
+            f"If the claim belongs to another cluster, set its volume to Retain and delete the claim; else restore the ConfigMap "
+            f"{names.identity_map(state.name)} with the cluster id of the claim.",
+        )
+    )
+    return None

@@ -11,10 +11,16 @@ from spindle.model.state import ClusterState
 
 def reconcile_pools(state: ClusterState, builder: PlanBuilder) -> None:
     """Record the pools: the brokers of a pool that the spec no longer has run until they are drained."""
-    known = {str(broker["spec"].get("pool")) for broker in state.brokers.values()}
-    known |= {str(objects.annotation(c, names.ANN_POOL)) for c in state.claims.values() if not has_left(c)}
-    kept = {name: pool for name, pool in state.former.items() if name in known}
+    used = _in_use(state) if state.former else frozenset()
+    kept = {name: pool for name, pool in state.former.items() if name in used}
     identity = state.known_identity
     cluster_id = identity.cluster_id if identity is not None else None
     wanted = pools_map(state.cluster, {**state.pools, **kept}, state.spec, cluster_id)
     ensure_applied(builder, wanted, state.config_maps.get(objects.name(wanted)))
+
+
+def _in_use(state: ClusterState) -> frozenset[str]:
+    """Pools that have a KafkaBroker or a claim of a broker that has not left."""
+    pools = [broker["spec"].get("pool") for broker in state.brokers.values()]
+    pools += [objects.annotation(c, names.ANN_POOL) for c in state.claims.values() if not has_left(c)]
+    return frozenset(map(str, pools))

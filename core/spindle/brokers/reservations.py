@@ -32,21 +32,21 @@ def unneeded(state: ClusterState) -> list[Patch]:
     """The patches that release them; none while it is unknown what exists."""
     if state.snap.unknown & _NEEDED:
         return []
+    absent = [(volume, claim) for volume, claim in _reserved(state) if claim not in state.claims]
+    if not absent:
+        return []
     recorded = {disk["claim"] for broker in state.brokers.values() for disk in disks_of(broker)}
-    return [
-        refer(volume, None, alone=True)
-        for volume, claim in _reserved(state)
-        if claim not in recorded and claim not in state.claims
-    ]
+    return [refer(volume, None, alone=True) for volume, claim in absent if claim not in recorded]
 
 
 def _reserved(state: ClusterState) -> Iterator[tuple[SnapshotObject, str]]:
     """Volumes that Spindle reserved for claims of this KafkaCluster's brokers, and the names of the claims."""
     for volume in state.volumes.values():
+        if not is_reserved(volume):
+            continue
         ref = section(volume, "spec", "claimRef")
         if (
-            is_reserved(volume)
-            and not objects.deleting(volume)
+            not objects.deleting(volume)
             and ref.get("namespace") == state.namespace
             and names.is_broker_claim(state.name, str(ref.get("name")))
         ):

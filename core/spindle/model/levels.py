@@ -47,8 +47,10 @@ def decide_level(
         before: the previous level.
         cordon_in: seconds until the disk is expected to reach the cordon threshold; None for never or not known.
     """
-    reached = _last(level for level in levels.steps if used >= level.enter)
-    held = _last(level for level in levels.steps if level.level <= before and used >= level.leave)
+    # The usual disk is below the first level, and no other one starts earlier.
+    steps = levels.steps if before > UsageLevel.NORMAL or used >= levels.steps[0].enter else ()
+    reached = _last(level for level in steps if used >= level.enter)
+    held = _last(level for level in steps if level.level <= before and used >= level.leave)
     foreseen = _foreseen(used, levels, before, cordon_in)
     usage_level = max(reached, held, foreseen)
     percent = 100 * used // levels.capacity if levels.capacity else 0

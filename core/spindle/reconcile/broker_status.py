@@ -151,7 +151,6 @@ class _Known:
         node: of the pod, or else the one on record.
     """
 
-    broker_id: int
     before: Mapping[Any, Mapping[str, Any]]
     observed: Mapping[Any, Mapping[str, Any]]
     found: Mapping[str, Mapping[str, Any]]
@@ -164,7 +163,6 @@ class _Known:
         node_id, status = int(broker["spec"]["id"]), broker.get("status") or {}
         in_kafka = (state.kafka.brokers or {}).get(node_id)
         return cls(
-            broker_id=node_id,
             before={disk.get("name"): disk for disk in status.get("disks") or ()},
             observed={disk.get("name"): disk for disk in (status.get("observed") or {}).get("disks") or ()},
             found=inspected(state.pods.get(node_id)),
@@ -175,7 +173,7 @@ class _Known:
 
 def _disk(state: ClusterState, known: _Known, disk: Mapping[str, Any], record: StateRecord) -> dict[str, Any]:
     name, log_dir = disk["name"], names.log_dir(disk["name"])
-    volume = state.volume(state.claim(known.broker_id, name))
+    volume = state.volume(state.claims.get(disk["claim"]))
     result: dict[str, Any] = {
         "name": name,
         "logDir": log_dir,

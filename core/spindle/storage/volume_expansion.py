@@ -38,7 +38,8 @@ def reconcile_volume_sizes(state: ClusterState, builder: PlanBuilder, identity: 
     if state.snap.unknown & {"persistentvolumes", "storageclasses"}:
         return
     for asked in _asked(state, identity):
-        small = [claim for claim in asked.claims if _has(state, claim) < whole(asked.size)]
+        size = whole(asked.size)
+        small = [claim for claim in asked.claims if _has(state, claim) < size]
         stuck = [claim for claim in small if not _expand(state, builder, claim, asked.size)]
         if stuck:
             builder.wait(_not_expandable(asked, stuck))
