@@ -61,6 +61,11 @@ def status_of(obj: Json) -> Json:
     return obj.get("status") or {}
 
 
+def is_observed(cluster: Json) -> bool:
+    """Whether the status of a KafkaCluster is about its current generation."""
+    return bool(status_of(cluster).get("observedGeneration") == cluster["metadata"].get("generation"))
+
+
 def list_of(clusters: Sequence[Json], *, wide: bool = False) -> RenderableType:
     """One line per cluster; ``wide`` adds columns."""
     more = ("Controllers", "Bootstrap") if wide else ()

@@ -1,5 +1,6 @@
 """KafkaRebalances in the terminal: list, show, approve, stop, and start a run."""
 
+import time
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
@@ -11,12 +12,16 @@ from rich.text import Text
 from spindle.api import names
 from spindle.api.rebalance import KafkaRebalance, KafkaRebalanceStatus
 from spindle.model.waiting import counted
+from spindle_cli import overview
 from spindle_cli.copied import command
 from spindle_cli.kube import Kube, KubeError, NotFoundError
+from spindle_cli.terminal import pause
 
 _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
 _OUTCOMES: Final = {".": "waits", ">": "in progress", "+": "done", "-": "left out"}
 _DROPS_SHOWN: Final = 10
+_OPERATOR_S: Final = 60.0  # longer than a pass of a large cluster takes
+_POLL_S: Final = 1.0
 
 
 def list_of(found: Iterable[KafkaRebalance]) -> Table:
@@ -189,8 +194,9 @@ def run(kube: Kube, cluster: str, now: datetime) -> str:
     """Start a run of the rebalance job now; returns the name of the Job.
 
     Raises:
-        KubeError: the cluster has no rebalance job.
+        KubeError: the cluster has no rebalance job, or the operator has not read its last change.
     """
+    _wait_for_operator(kube, cluster)
     try:
         source = kube.cron_job(names.rebalance_job(cluster))
     except NotFoundError as error:
@@ -201,6 +207,18 @@ def run(kube: Kube, cluster: str, now: datetime) -> str:
     made = job_from(source, now)
     kube.create_job(made)
     return str(made["metadata"]["name"])
+
+
+def _wait_for_operator(kube: Kube, cluster: str) -> None:
+    """Wait until the operator has read the KafkaCluster as it is: right after a change, the job still has the former settings."""
+    deadline = time.monotonic() + _OPERATOR_S
+    while not overview.is_observed(kube.raw("KafkaCluster", cluster)):
+        if time.monotonic() > deadline:
+            raise KubeError(
+                f"the operator has not read the last change of KafkaCluster {cluster} within {_OPERATOR_S:.0f} s, and the job would run with the "
+                f"former settings. Whether the operator works: {command('spindle doctor')}; then run this again"
+            )
+        pause(_POLL_S)
 
 
 def job_from(source: dict[str, Any], now: datetime) -> dict[str, Any]:

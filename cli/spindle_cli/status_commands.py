@@ -126,8 +126,7 @@ def wait_until_ready(kube: Kube, name: str, timeout: float, news: Callable[[str]
 
 def _is_ready(cluster: Json) -> bool:
     """Ready for the current generation, with nothing left to do (during a rolling restart all pods can be up, too)."""
-    status = overview.status_of(cluster)
-    if status.get("observedGeneration") != cluster["metadata"].get("generation"):
+    if not overview.is_observed(cluster):
         return False
-    found = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    found = {each["type"]: each["status"] for each in overview.status_of(cluster).get("conditions") or ()}
     return found.get("Ready") == "True" and found.get("Reconciling") != "True"

@@ -91,7 +91,7 @@ class Engine:
 
     def study(self, target: Target, ranges: Ranges, picture: Picture) -> Findings:
         """Compute the findings from these samples."""
-        from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
+        from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - with Spark
         from pyspark.errors import PySparkException  # noqa: PLC0415 - it takes a second
 
         from spindle_rebalance.learn import learn_topic  # noqa: PLC0415 - it imports Spark
@@ -108,6 +108,8 @@ class Engine:
             )
         except PySparkException as error:
             raise RunError(ENGINE, f"Spark could not read the samples: {_short(error)}") from error
+        except Py4JJavaError as error:
+            raise RunError(ENGINE, f"Spark failed: {_short(error)}") from error
         except (Py4JError, ConnectionError) as error:
             # The JVM does not answer, most likely because the kernel killed it: out of memory, it kills the largest process of the pod.
             why = f"Spark's JVM does not answer: {_short(error)}; give the pod more memory (spec.rebalance.engine.resources)"
@@ -171,9 +173,11 @@ class Engine:
 
 
 def _short(error: BaseException) -> str:
-    """The first informative line of Spark's message, else its first line; for a Java error the error itself."""
+    """The first informative line of Spark's message, else its first line; for a Java error its first cause, which says what was refused or missing."""
     java = getattr(error, "java_exception", None)
     if java is not None:
+        while (cause := java.getCause()) is not None:
+            java = cause
         return str(java.toString()).splitlines()[0][:500]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Error:" in line and "Traceback" not in line]

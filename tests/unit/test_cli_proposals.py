@@ -1,8 +1,9 @@
 """``spindle rebalance``: what is shown of a proposal, and what can be done with it."""
 
+import itertools
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -21,27 +22,43 @@ MOVES = (
 )
 
 
+JOB: Final = {
+    "metadata": {"name": "demo-rebalance", "namespace": "kafka", "uid": "u-9"},
+    "spec": {
+        "jobTemplate": {
+            "metadata": {"labels": {"spindle.dev/cluster": "demo"}},
+            "spec": {"backoffLimit": 0},
+        }
+    },
+}
+
+
 class FakeKube:
     """A namespace with these proposals and this CronJob."""
 
     namespace = "kafka"
 
     def __init__(self, *raw: dict[str, Any], job: dict[str, Any] | None = None) -> None:
-        self.raw = {each["metadata"]["name"]: each for each in raw}
+        self.proposals = {each["metadata"]["name"]: each for each in raw}
         self.job = job
+        self.observed = [1]  # generations, one for each look; the last one stays
         self.changed: list[tuple[str, str, dict[str, Any]]] = []
         self.created: list[dict[str, Any]] = []
 
     def rebalances(self, cluster: str | None = None) -> list[KafkaRebalance]:
-        return [KafkaRebalance.parse(each) for each in self.raw.values()]
+        return [KafkaRebalance.parse(each) for each in self.proposals.values()]
 
     def rebalance(self, name: str) -> KafkaRebalance:
-        if name not in self.raw:
+        if name not in self.proposals:
             raise NotFoundError(f"there is no KafkaRebalance {name} in namespace kafka")
-        return KafkaRebalance.parse(self.raw[name])
+        return KafkaRebalance.parse(self.proposals[name])
 
     def change_rebalance(self, name: str, version: str, spec: dict[str, Any]) -> None:
         self.changed.append((name, version, spec))
+
+    def raw(self, kind: str, name: str) -> dict[str, Any]:
+        seen = self.observed.pop(0) if len(self.observed) > 1 else self.observed[0]
+        return {"metadata": {"name": name, "generation": 1}, "status": {"observedGeneration": seen}}
 
     def cron_job(self, name: str) -> dict[str, Any]:
         if self.job is None:
@@ -150,12 +167,7 @@ def test_stopping_needs_no_version(told: Any) -> None:
 
 
 def test_a_run_is_the_cron_jobs_job_and_counted_with_its_others(told: Any) -> None:
-    template = {"metadata": {"labels": {"spindle.dev/cluster": "demo"}}, "spec": {"backoffLimit": 0}}
-    job = {
-        "metadata": {"name": "demo-rebalance", "namespace": "kafka", "uid": "u-9"},
-        "spec": {"jobTemplate": template},
-    }
-    kube = FakeKube(job=job)
+    kube = FakeKube(job=JOB)
 
     assert told(kube, "run")[0] == 0
     (made,) = kube.created
@@ -170,6 +182,35 @@ def test_without_a_job_it_says_what_is_missing(told: Any) -> None:
 
     assert code == 1
     assert "rebalance.image" in text
+
+
+def test_a_run_right_after_a_change_waits_for_the_operator(
+    told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The CronJob still has the former settings: executors that were just switched off, for example."""
+    naps: list[float] = []
+    monkeypatch.setattr(proposals, "pause", naps.append)
+    kube = FakeKube(job=JOB)
+    kube.observed = [0, 0, 1]
+
+    assert told(kube, "run")[0] == 0
+    assert len(naps) == 2
+    assert len(kube.created) == 1
+
+
+def test_a_run_is_refused_while_no_operator_reads_the_change(
+    told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = itertools.count(step=20.0)
+    monkeypatch.setattr(proposals, "pause", lambda _: None)
+    monkeypatch.setattr("spindle_cli.proposals.time.monotonic", lambda: next(now))
+    kube = FakeKube(job=JOB)
+    kube.observed = [0]
+    code, text = told(kube, "run")
+
+    assert code == 1
+    assert "spindle doctor" in text
+    assert kube.created == []
 
 
 def test_the_longest_name_still_fits() -> None:

@@ -2,10 +2,11 @@
 
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from spindle_rebalance import learn, main, options, outcome
 from spindle_rebalance.errors import ENGINE, RunError
@@ -39,6 +40,30 @@ def test_a_jvm_that_died_is_named(error: Exception, monkeypatch: pytest.MonkeyPa
     with pytest.raises(RunError, match="more memory") as ended:
         made.study(made._options.targets[0], {0: (0, 1)}, skewed())
     assert ended.value.reason == ENGINE
+
+
+def java(text: str, cause: Any = None) -> Any:
+    """A Java exception as Py4J shows it."""
+    return SimpleNamespace(toString=lambda: text, getCause=lambda: cause)
+
+
+def test_what_spark_was_refused_is_named_and_not_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen where executors had been switched off a second before: the job may not create pods any more."""
+    refused = java("KubernetesClientException: pods is forbidden.\nat io.fabric8")
+    error = cast("Any", Py4JJavaError).__new__(Py4JJavaError)
+    error.java_exception = java("SparkException: External scheduler cannot be instantiated", refused)
+
+    def learn_topic(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(learn, "learn_topic", learn_topic)
+    made = engine()
+    with pytest.raises(RunError) as ended:
+        made.study(made._options.targets[0], {0: (0, 1)}, skewed())
+    assert (ended.value.reason, str(ended.value)) == (
+        ENGINE,
+        "Spark failed: KubernetesClientException: pods is forbidden.",
+    )
 
 
 def test_the_outcome_is_told_although_spark_cannot_be_stopped(
