@@ -114,8 +114,8 @@ def _changed(
         wanted[names.ANN_LOG_DIRS] is None
     ):  # nothing is known: the annotation on the claim may be the only record left
         del wanted[names.ANN_LOG_DIRS]
-    carried = objects.annotation(claim, names.ANN_DIRECTORY_ID)
+    noted = objects.annotations(claim)
+    carried = noted.get(names.ANN_DIRECTORY_ID)
     if carried != disk["directoryId"] and carried in (broker["spec"].get("retired") or ()):
         wanted |= {names.ANN_DIRECTORY_ID: disk["directoryId"], names.ANN_FS_UUID: None}
-    noted = objects.annotations(claim)
     return {key: value for key, value in wanted.items() if noted.get(key) != value}

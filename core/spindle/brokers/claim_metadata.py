@@ -25,10 +25,9 @@ _PARTS: Final = ("annotations", "labels")
 def reconcile_claim_metadata(state: ClusterState, builder: PlanBuilder, identity: NodeIdentity) -> None:
     """Patch the claims of brokers and controllers whose labels or annotations differ from the spec's."""
     for claim, metadata in _claims(state, identity):
-        if (_KIND, OWN, objects.name(claim)) in state.taken or objects.deleting(claim):
-            continue
         change = _change(claim, metadata)
-        if change:
+        taken = bool(change) and (_KIND, OWN, objects.name(claim)) in state.taken
+        if change and not taken and not objects.deleting(claim):
             body = {"metadata": change}
             # What a webhook says of a user's label must not keep the pass from its work.
             builder.do(

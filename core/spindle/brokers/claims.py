@@ -206,10 +206,11 @@ def _check(
 
     A claim with a retired directory id is fine: another step is about to write the new id to it.
     """
-    name, carried = objects.name(found), objects.annotation(found, names.ANN_DIRECTORY_ID)
+    noted = objects.annotations(found)
+    carried = noted.get(names.ANN_DIRECTORY_ID)
     # A claim with the id of another cluster ends the pass in `spindle.brokers.cluster_identity`.
     told, annotations = [], {}
-    if objects.annotation(found, names.ANN_CLUSTER_ID) != identity.cluster_id:
+    if noted.get(names.ANN_CLUSTER_ID) != identity.cluster_id:
         told.append(f"no cluster id; the cluster id on record is {identity.cluster_id}")
         annotations[names.ANN_CLUSTER_ID] = identity.cluster_id
     if carried != directory_id and carried not in retired:
@@ -218,6 +219,7 @@ def _check(
         )
         annotations[names.ANN_DIRECTORY_ID] = directory_id
     if told:
+        name = objects.name(found)
         command = " ".join(f"{key}={value}" for key, value in annotations.items())
         builder.wait(
             Waiting(

@@ -13,7 +13,7 @@ from spindle.model.state import ClusterState
 
 def avoided_by_broker(state: ClusterState, node_id: int) -> tuple[str, ...]:
     """Host names of the nodes that the volumes of other brokers are pinned to; empty if the broker's own volumes already choose its node."""
-    if state.spec.scheduling.shared_nodes or state.hosts_of_brokers.get(node_id):
+    if state.spec.scheduling.shared_nodes or state.is_pinned(node_id):
         return ()
     return state.hosts_with_volumes
 

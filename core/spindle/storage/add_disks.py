@@ -219,12 +219,16 @@ def _provision(adding: _Adding, pool: BrokerPool, slot: BrokerDisk) -> _VolumeSt
 def _rebind(adding: _Adding, pool: BrokerPool, slot: BrokerDisk) -> None:
     """Get a volume for the claim of an evacuated disk; its content is then checked like that of any new disk."""
     state, inventory, builder = adding.state, adding.inventory, adding.builder
-    there, pod = state.claims.get(slot.disk["claim"]), claim_pod_of(state, slot)
+    evacuated = slot.mode == disk_facts.ABSENT and inventory.state_of(slot) is DiskState.EVACUATED
+    pod = claim_pod_of(state, slot)
+    if pod is None and not evacuated:
+        return
+    there = state.claims.get(slot.disk["claim"])
     if there is None or not unbound(state, slot):
         if pod is not None:
             end_claim_pod(builder, pod)
         return
-    if inventory.state_of(slot) is not DiskState.EVACUATED or slot.mode != disk_facts.ABSENT:
+    if not evacuated:
         return
     node = _node(state, slot.broker)
     if node is None:

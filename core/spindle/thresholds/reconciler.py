@@ -266,11 +266,14 @@ def _settings(inventory: DiskInventory, builder: PlanBuilder) -> dict[SettingKey
             slot.log_dir, frozenset(level.level for level in usage.levels.steps if level.level <= usage.level)
         )
         for slot in inventory.slots
-        if (usage := inventory.usages.get(slot.key)) is not None and slot.log_dir is not None and slot.online
+        if (usage := inventory.usages.get(slot.key)) is not None
+        and usage.level > UsageLevel.NORMAL
+        and slot.log_dir is not None
+        and slot.online
     ]
     unsure = any(
-        inventory.level(s) >= UsageLevel.REDUCE_RETENTION and inventory.usages.get(s.key) is None
-        for s in inventory.slots
+        slot.key not in inventory.usages and inventory.level(slot) >= UsageLevel.REDUCE_RETENTION
+        for slot in inventory.slots
     )
     standing = inventory.journal.settings if inventory.journal is not None else ()
     wanted = last_resort_actions.settings(inventory.view, dirs, standing, unsure=unsure)
