@@ -14,7 +14,8 @@ from spindle.api.rebalance import KafkaRebalance, KafkaRebalanceStatus
 from spindle.model.waiting import counted
 from spindle_cli import overview
 from spindle_cli.copied import command
-from spindle_cli.kube import Kube, KubeError, NotFoundError
+from spindle_cli.kube import Json, Kube, KubeError, NotFoundError
+from spindle_cli.screen import tell
 from spindle_cli.terminal import pause
 
 _OVER: Final = ("Done", "Stopped", "Expired", "Superseded", "Failed")
@@ -196,27 +197,36 @@ def run(kube: Kube, cluster: str, now: datetime) -> str:
     Raises:
         KubeError: the cluster has no rebalance job, or the operator has not read its last change.
     """
+    _job_of(kube, cluster)
     _wait_for_operator(kube, cluster)
+    made = job_from(_job_of(kube, cluster), now)
+    kube.create_job(made)
+    return str(made["metadata"]["name"])
+
+
+def _job_of(kube: Kube, cluster: str) -> Json:
     try:
-        source = kube.cron_job(names.rebalance_job(cluster))
+        return kube.cron_job(names.rebalance_job(cluster))
     except NotFoundError as error:
         raise KubeError(
             f"{cluster} has no rebalance job: set its image in the chart (rebalance.image) or in the KafkaCluster "
             "(spec.rebalance.engine.image)"
         ) from error
-    made = job_from(source, now)
-    kube.create_job(made)
-    return str(made["metadata"]["name"])
 
 
 def _wait_for_operator(kube: Kube, cluster: str) -> None:
     """Wait until the operator has read the KafkaCluster as it is: right after a change, the job still has the former settings."""
-    deadline = time.monotonic() + _OPERATOR_S
+    deadline, told = time.monotonic() + _OPERATOR_S, False
     while not overview.is_observed(kube.raw("KafkaCluster", cluster)):
+        if not told:
+            tell(f"Waiting until the operator has read the last change of KafkaCluster {cluster} …")
+            told = True
         if time.monotonic() > deadline:
+            job = names.rebalance_job(cluster)
             raise KubeError(
                 f"the operator has not read the last change of KafkaCluster {cluster} within {_OPERATOR_S:.0f} s, and the job would run with the "
-                f"former settings. Whether the operator works: {command('spindle doctor')}; then run this again"
+                f"former settings. Whether the operator works: {command('spindle doctor')}. A run with the former settings: "
+                f"{command(f'kubectl create job --from=cronjob/{job} {job}-now')}"
             )
         pause(_POLL_S)
 

@@ -27,6 +27,10 @@ from spindle_shared import logs
 log = logging.getLogger(__name__)
 
 _FULL: Final = 1.0  # level to forecast: a full disk
+_MORE_MEMORY: Final = "give the pod more memory (spec.rebalance.engine.resources)"
+_OUT_OF_MEMORY: Final = ("OutOfMemory", "ExecutorLostFailure", "exit code 137")
+_MOST_CAUSES: Final = 20  # of a Java exception; they may be a circle
+_LONGEST_TEXT: Final = 500
 _RECENT_MS: Final = 86_400_000  # replica growth is measured over the last day
 
 
@@ -109,10 +113,12 @@ class Engine:
         except PySparkException as error:
             raise RunError(ENGINE, f"Spark could not read the samples: {_short(error)}") from error
         except Py4JJavaError as error:
-            raise RunError(ENGINE, f"Spark failed: {_short(error)}") from error
+            why = _short(error)
+            more = f"; {_MORE_MEMORY}" if any(word in why for word in _OUT_OF_MEMORY) else ""
+            raise RunError(ENGINE, f"Spark failed: {why}{more}") from error
         except (Py4JError, ConnectionError) as error:
             # The JVM does not answer, most likely because the kernel killed it: out of memory, it kills the largest process of the pod.
-            why = f"Spark's JVM does not answer: {_short(error)}; give the pod more memory (spec.rebalance.engine.resources)"
+            why = f"Spark's JVM does not answer: {_short(error)}; {_MORE_MEMORY}"
             raise RunError(ENGINE, why) from error
 
     def roll_up(self, target: Target, place: str, picture: Picture) -> Sequence[str]:
@@ -173,15 +179,30 @@ class Engine:
 
 
 def _short(error: BaseException) -> str:
-    """The first informative line of Spark's message, else its first line; for a Java error its first cause, which says what was refused or missing."""
+    """The first informative line of Spark's message, else its first line; of a Java error the error, and the first cause of it."""
     java = getattr(error, "java_exception", None)
     if java is not None:
-        while (cause := java.getCause()) is not None:
-            java = cause
-        return str(java.toString()).splitlines()[0][:500]
+        return _chain(java)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Error:" in line and "Traceback" not in line]
     return (telling or lines or [type(error).__name__])[-1][:500]
+
+
+def _chain(java: Any) -> str:
+    """A Java exception and its first cause, which says what was refused or missing."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
+
+    texts: list[str] = []
+    try:
+        while java is not None and len(texts) < _MOST_CAUSES:
+            texts.append(" ".join(str(java.toString()).split())[:_LONGEST_TEXT])
+            java = java.getCause()
+    except (Py4JError, ConnectionError):
+        pass  # the JVM has ended meanwhile; what it said before is enough
+    if not texts:
+        return "Spark's JVM has ended"
+    outer, first = texts[0], texts[-1]
+    return outer if first in outer else f"{outer}; first cause: {first}"
 
 
 if __name__ == "__main__":

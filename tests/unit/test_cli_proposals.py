@@ -193,7 +193,8 @@ def test_a_run_right_after_a_change_waits_for_the_operator(
     kube = FakeKube(job=JOB)
     kube.observed = [0, 0, 1]
 
-    assert told(kube, "run")[0] == 0
+    code, text = told(kube, "run")
+    assert (code, text.count("Waiting until the operator has read the last change")) == (0, 1)
     assert len(naps) == 2
     assert len(kube.created) == 1
 
@@ -210,6 +211,7 @@ def test_a_run_is_refused_while_no_operator_reads_the_change(
 
     assert code == 1
     assert "spindle doctor" in text
+    assert "kubectl create job --from=cronjob/demo-rebalance" in text
     assert kube.created == []
 
 

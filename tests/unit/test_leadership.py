@@ -59,6 +59,13 @@ class TestWho:
         hidden = ReplicaIndex(replace(replica_index.view, brokers=brokers))
         assert move_leadership(hidden, [(0, "a")], frozenset()) == {(T, 0): 2}
 
+    def test_a_partition_without_replicas_does_not_end_the_pass(self) -> None:
+        """Only a false broker describes one."""
+        made = self.look()
+        (one,) = made.view.partitions or ()
+        bare = replace(made.view, partitions=(one, replace(one, index=1, replicas=(), isr=())))
+        assert move_leadership(ReplicaIndex(bare), [(0, "a")], frozenset()) == {(T, 0): 1}
+
     def test_nothing_is_said_of_what_is_not_known(self) -> None:
         assert move_leadership(ReplicaIndex(KafkaView(error="no")), [(0, "a")], frozenset()) == {}
 

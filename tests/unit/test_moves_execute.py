@@ -19,6 +19,7 @@ from spindle.moves.journal import (
     parse,
     render,
 )
+from spindle.moves.kafka_index import Incoming, KafkaIndex
 from spindle.moves.limits import Limits
 from spindle.moves.outcome import StepResult
 from spindle.moves.rate_control import PERIOD
@@ -325,6 +326,18 @@ def test_others_copies_between_dirs_count_too() -> None:
     k.nodes[3].dirs[D0].replicas, k.nodes[3].dirs[D1].replicas = {("t", 1): 500}, {}
     k.nodes[3].dirs[D1].futures[("t", 1)] = 0
     assert reasons(step(k, Journal(), replace(MOVE, bytes=500))) == ["TargetDiskFull"]
+
+
+def test_a_partition_that_a_false_broker_describes_twice_counts_once() -> None:
+    k = kafka((("t", 0), [0]), (("t", 1), [1, 3]), size=300, min_isr=1)
+    k.nodes[3].dirs[D0].replicas, k.nodes[3].dirs[D1].replicas = {}, {("t", 1): 0}
+    view = k.view()
+    growing = tuple(replace(p, adding=(3,)) if p.index else p for p in view.partitions or ())
+    incoming = [
+        Incoming(KafkaIndex(replace(view, partitions=found)), ()).to(3, D1)
+        for found in (growing, growing * 2)
+    ]
+    assert incoming == [300, 300]
 
 
 def refused(k: Kafka, move: Move = MOVE, limits: Limits = LIMITS) -> list[str]:

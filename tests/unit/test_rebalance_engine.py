@@ -2,7 +2,6 @@
 
 import signal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -42,16 +41,61 @@ def test_a_jvm_that_died_is_named(error: Exception, monkeypatch: pytest.MonkeyPa
     assert ended.value.reason == ENGINE
 
 
-def java(text: str, cause: Any = None) -> Any:
+class Java:
     """A Java exception as Py4J shows it."""
-    return SimpleNamespace(toString=lambda: text, getCause=lambda: cause)
+
+    def __init__(self, text: str, cause: "Java | None" = None, error: Exception | None = None) -> None:
+        self.text, self.cause, self.error = text, cause, error
+
+    def toString(self) -> str:  # noqa: N802 - Java's
+        return self.text
+
+    def getCause(self) -> "Java | None":  # noqa: N802 - Java's
+        if self.error is not None:
+            raise self.error
+        return self.cause
 
 
-def test_what_spark_was_refused_is_named_and_not_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seen where executors had been switched off a second before: the job may not create pods any more."""
-    refused = java("KubernetesClientException: pods is forbidden.\nat io.fabric8")
+def circle() -> Java:
+    made = Java("SparkException: a", Java("IOException: b"))
+    assert made.cause is not None
+    made.cause.cause = made
+    return made
+
+
+@pytest.mark.parametrize(
+    ("thrown", "told"),
+    [
+        pytest.param(
+            Java("SparkException: no scheduler", Java("KubernetesClientException: pods is forbidden.")),
+            "Spark failed: SparkException: no scheduler; first cause: KubernetesClientException: pods is forbidden.",
+            id="executors had been switched off a second before",
+        ),
+        pytest.param(
+            Java("SparkException: a stage failed", Java("OutOfMemoryError: Java heap space")),
+            "Spark failed: SparkException: a stage failed; first cause: OutOfMemoryError: Java heap space; give the pod more memory (spec.rebalance.engine.resources)",
+            id="memory",
+        ),
+        pytest.param(
+            Java("SparkException: ExecutorLostFailure (executor 4 exited) Reason: \n exit code 137"),
+            "Spark failed: SparkException: ExecutorLostFailure (executor 4 exited) Reason: exit code 137; give the pod more memory (spec.rebalance.engine.resources)",
+            id="several lines",
+        ),
+        pytest.param(
+            circle(), "Spark failed: SparkException: a; first cause: IOException: b", id="causes in a circle"
+        ),
+        pytest.param(
+            Java("SparkException: a", error=cast("Any", Py4JNetworkError)("gone")),
+            "Spark failed: SparkException: a",
+            id="the JVM ends meanwhile",
+        ),
+    ],
+)
+def test_what_spark_says_is_told_with_its_first_cause(
+    thrown: Java, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     error = cast("Any", Py4JJavaError).__new__(Py4JJavaError)
-    error.java_exception = java("SparkException: External scheduler cannot be instantiated", refused)
+    error.java_exception = thrown
 
     def learn_topic(*_: Any, **__: Any) -> Any:
         raise error
@@ -60,10 +104,7 @@ def test_what_spark_was_refused_is_named_and_not_its_memory(monkeypatch: pytest.
     made = engine()
     with pytest.raises(RunError) as ended:
         made.study(made._options.targets[0], {0: (0, 1)}, skewed())
-    assert (ended.value.reason, str(ended.value)) == (
-        ENGINE,
-        "Spark failed: KubernetesClientException: pods is forbidden.",
-    )
+    assert (ended.value.reason, str(ended.value)) == (ENGINE, told)
 
 
 def test_the_outcome_is_told_although_spark_cannot_be_stopped(

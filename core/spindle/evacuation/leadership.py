@@ -47,8 +47,8 @@ def move_leadership(
 def _leader(
     replica_index: ReplicaIndex, partition: Partition, unwell: AbstractSet[int], unfit: AbstractSet[int]
 ) -> int | None:
-    preferred = partition.replicas[0]
-    if not {preferred, partition.leader} & unwell:
+    # Only a false broker describes a partition without replicas.
+    if not {*partition.replicas[:1], partition.leader} & unwell:
         return None
     key = partition.topic, partition.index
     order = (partition.leader, *partition.replicas)

@@ -137,8 +137,8 @@ class Incoming:
                 for key, there in log_dir.futures.items():
                     yield broker_id, log_dir.path, key, there
         for broker_id, partitions in self._look.view.partition_index.arriving.items():
-            for partition in partitions:
-                key = partition.topic, partition.index
+            # A false broker may describe a partition twice.
+            for key in dict.fromkeys((each.topic, each.index) for each in partitions):
                 stands = self._look.standing(broker_id, key)
                 if stands is not None:
                     yield broker_id, stands.path, key, stands.replicas[key]

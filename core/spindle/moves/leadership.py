@@ -83,7 +83,7 @@ def set_preferred_leaders(
         partition = look.partitions.get(key)
         if partition is None or key in busy or _moving(look, partition) or broker not in partition.isr:
             continue
-        if partition.replicas[0] != broker:
+        if partition.replicas[:1] != (broker,):
             orders[key] = (broker, *(b for b in partition.replicas if b != broker))
         if partition.leader not in (None, broker):
             elected.append(key)

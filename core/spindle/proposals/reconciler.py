@@ -243,7 +243,7 @@ class _ProposalReconciler:
                 partition is not None
                 and lead.broker in partition.isr
                 and lead.broker in partition.replicas
-                and (partition.replicas[0] != lead.broker or partition.leader != lead.broker)
+                and (partition.replicas[:1] != (lead.broker,) or partition.leader != lead.broker)
             )
         return left
 
