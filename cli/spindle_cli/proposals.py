@@ -197,7 +197,7 @@ def run(kube: Kube, cluster: str, now: datetime) -> str:
     Raises:
         KubeError: the cluster has no rebalance job, or the operator has not read its last change.
     """
-    _job_of(kube, cluster)
+    _job_of(kube, cluster)  # without one there is nothing to wait for
     _wait_for_operator(kube, cluster)
     made = job_from(_job_of(kube, cluster), now)
     kube.create_job(made)
@@ -216,19 +216,20 @@ def _job_of(kube: Kube, cluster: str) -> Json:
 
 def _wait_for_operator(kube: Kube, cluster: str) -> None:
     """Wait until the operator has read the KafkaCluster as it is: right after a change, the job still has the former settings."""
-    deadline, told = time.monotonic() + _OPERATOR_S, False
-    while not overview.is_observed(kube.raw("KafkaCluster", cluster)):
-        if not told:
-            tell(f"Waiting until the operator has read the last change of KafkaCluster {cluster} …")
-            told = True
-        if time.monotonic() > deadline:
-            job = names.rebalance_job(cluster)
-            raise KubeError(
-                f"the operator has not read the last change of KafkaCluster {cluster} within {_OPERATOR_S:.0f} s, and the job would run with the "
-                f"former settings. Whether the operator works: {command('spindle doctor')}. A run with the former settings: "
-                f"{command(f'kubectl create job --from=cronjob/{job} {job}-now')}"
-            )
+    if overview.is_observed(kube.raw("KafkaCluster", cluster)):
+        return
+    tell(f"Waiting until the operator has read the last change of KafkaCluster {cluster} …")
+    deadline = time.monotonic() + _OPERATOR_S
+    while time.monotonic() < deadline:
         pause(_POLL_S)
+        if overview.is_observed(kube.raw("KafkaCluster", cluster)):
+            return
+    job = names.rebalance_job(cluster)
+    raise KubeError(
+        f"the operator has not read the last change of KafkaCluster {cluster} within {_OPERATOR_S:.0f} s, and the job would run with the "
+        f"former settings. Whether the operator works: {command('spindle doctor')}. A run with the former settings: "
+        f"{command(f'kubectl create job --from=cronjob/{job} {job}-now')}"
+    )
 
 
 def job_from(source: dict[str, Any], now: datetime) -> dict[str, Any]:

@@ -105,6 +105,14 @@ def phase(lab: Lab, name: str) -> str:
     return str((lab.the("kafkarebalance", name).get("status") or {}).get("phase", ""))
 
 
+def open_proposal(lab: Lab) -> dict[str, Any]:
+    """The one that has not ended."""
+    (found,) = [
+        each for each in lab.list("kafkarebalances") if (each.get("status") or {}).get("phase") not in _OVER
+    ]
+    return found
+
+
 def spread(running: Load) -> dict[int, int]:
     """Broker → bytes of the load's topics."""
     found: dict[int, int] = {}
@@ -144,11 +152,7 @@ def test_a_skewed_cluster_is_balanced(
         timeline.mark(f"broker {empty} is empty")
         told = end_of_run(lab, begin_run(lab), 2 if kind == PODS else 0)
         assert told["status"] == "True", told
-        (proposal,) = [
-            each
-            for each in lab.list("kafkarebalances")
-            if (each.get("status") or {}).get("phase") not in _OVER
-        ]
+        proposal = open_proposal(lab)
         name = proposal["metadata"]["name"]
         print(lab.spindle("rebalance", "show", name, "-n", lab.namespace))
         page = lab.spindle("rebalance", "report", "-n", lab.namespace, "-c", CLUSTER)
@@ -185,12 +189,7 @@ def test_executors_propose_what_one_pod_proposes(stand: Stand, spindle_image: st
 
     def proposed(executors: int) -> list[Mapping[str, Any]]:
         assert end_of_run(lab, begin_run(lab), executors)["status"] == "True"
-        (found,) = [
-            each
-            for each in lab.list("kafkarebalances")
-            if (each.get("status") or {}).get("phase") not in _OVER
-        ]
-        return list(found["spec"]["moves"])
+        return list(open_proposal(lab)["spec"]["moves"])
 
     in_pods = proposed(2)
     lab.patch("kafkacluster", CLUSTER, {"spec": {"rebalance": {"engine": {"executors": None}}}})

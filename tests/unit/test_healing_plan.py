@@ -18,15 +18,21 @@ from tests.model.nodes import new_volume
 from tests.model.store import ConflictError
 
 
-def cluster(brokers: int = 3, partitions: int = 6, rf: int = 3, **spec: Any) -> Failing:
-    """Brokers on three zones with two disks each, and partitions spread over both."""
+def empty(racks: str, brokers: int, disks: int = 2, **spec: Any) -> Failing:
+    """Brokers with disks, on nodes of these racks, without topics."""
     pool = {
         "name": "main",
         "replicas": brokers,
-        "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
+        "disks": {"count": disks, "size": "100Gi", "storageClass": "local-disks"},
     }
-    world = Failing.of("abc" * ((brokers + 2) // 3), brokerPools=[pool], **spec)
+    world = Failing.of(racks, brokerPools=[pool], **spec)
     world.settle(80)
+    return world
+
+
+def cluster(brokers: int = 3, partitions: int = 6, rf: int = 3, **spec: Any) -> Failing:
+    """Brokers on three zones with two disks each, and partitions spread over both."""
+    world = empty("abc" * ((brokers + 2) // 3), brokers, **spec)
     for p in range(partitions):
         replicas = tuple((p + i) % brokers for i in range(rf))
         world.kafkas.create("orders", p, replicas, _always(path_of(f"disk{(p + 1) % 2}")))
@@ -808,14 +814,8 @@ class TestShrunk:
 
     def test_a_broker_that_restarts_next_counts_as_down_for_another_one(self) -> None:
         """Broker 0 can take its replica back, and nobody else has room for it; broker 1 lost one that broker 0 has as well."""
-        pool = {
-            "name": "main",
-            "replicas": 4,
-            "disks": {"count": 2, "size": "100Gi", "storageClass": "local-disks"},
-        }
-        world = Failing.of("abcd", brokerPools=[pool])
+        world = empty("abcd", 4)
         world.cluster["spec"]["disks"] = {"automaticShare": 100}
-        world.settle(80)
         first, then = ("large", 0), ("small", 0)
         world.kafkas.create(*first, (0, 2, 3), _always(path_of("disk1")))
         world.kafkas.create(*then, (1, 0, 2, 3), lambda b: path_of("disk1" if b == 1 else "disk0"))
@@ -843,13 +843,7 @@ class TestOneDisk:
     """Brokers that have no other disk to run with."""
 
     def lost(self) -> Failing:
-        pool = {
-            "name": "main",
-            "replicas": 3,
-            "disks": {"count": 1, "size": "100Gi", "storageClass": "local-disks"},
-        }
-        world = Failing.of("abc", brokerPools=[pool])
-        world.settle(80)
+        world = empty("abc", 3, disks=1)
         world.kafkas.min_isr = 1
         world.kafkas.create("single", 0, (0,), _always(path_of("disk0")))
         world.kafkas.create("orders", 0, (0, 1, 2), _always(path_of("disk0")))

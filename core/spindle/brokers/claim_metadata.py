@@ -26,13 +26,11 @@ def reconcile_claim_metadata(state: ClusterState, builder: PlanBuilder, identity
     """Patch the claims of brokers and controllers whose labels or annotations differ from the spec's."""
     for claim, metadata in _claims(state, identity):
         change = _change(claim, metadata)
-        taken = bool(change) and (_KIND, OWN, objects.name(claim)) in state.taken
-        if change and not taken and not objects.deleting(claim):
-            body = {"metadata": change}
-            # What a webhook says of a user's label must not keep the pass from its work.
-            builder.do(
-                Patch(kind=_KIND, name=objects.name(claim), uid=objects.uid(claim), body=body, alone=True)
-            )
+        if not change or objects.deleting(claim) or (_KIND, OWN, objects.name(claim)) in state.taken:
+            continue
+        body = {"metadata": change}
+        # What a webhook says of a user's label must not keep the pass from its work.
+        builder.do(Patch(kind=_KIND, name=objects.name(claim), uid=objects.uid(claim), body=body, alone=True))
 
 
 def _claims(

@@ -6,6 +6,7 @@ broker there; its volumes then keep it there too, and the first broker can never
 
 from spindle.api import names
 from spindle.model import objects
+from spindle.model.claim_volumes import hosts_of_volumes
 from spindle.model.node_inputs import host_mark
 from spindle.model.snapshot import SnapshotObject
 from spindle.model.state import ClusterState
@@ -13,7 +14,8 @@ from spindle.model.state import ClusterState
 
 def avoided_by_broker(state: ClusterState, node_id: int) -> tuple[str, ...]:
     """Host names of the nodes that the volumes of other brokers are pinned to; empty if the broker's own volumes already choose its node."""
-    if state.spec.scheduling.shared_nodes or state.is_pinned(node_id):
+    broker = state.brokers.get(node_id)
+    if state.spec.scheduling.shared_nodes or (broker is not None and any(hosts_of_volumes(state, broker))):
         return ()
     return state.hosts_with_volumes
 

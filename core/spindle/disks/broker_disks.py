@@ -56,7 +56,6 @@ class BrokerDisk:
         watched: whether a live agent observes the disk.
         before: its entry in ``status.disks``.
         observed: its entry in ``status.observed.disks``, however old.
-        in_pod: the mode in which the broker's pod has the disk; None without a pod, or where the pod is without it.
         given_up: whether a user declared the node, and the disk with it, lost.
         offset: seconds by which the clock of the disk's node is ahead, where that is more than a little.
     """
@@ -71,7 +70,6 @@ class BrokerDisk:
     before: Mapping[str, Any]
     observed: Mapping[str, Any]
     request: DiskRequest
-    in_pod: str | None = None
     given_up: bool = False
     offset: float = 0.0
 
@@ -125,6 +123,11 @@ class BrokerDisk:
         """The state on record; None if there is none that this version knows."""
         text = self.before.get("state")
         return DiskState(text) if text in _STATES else None
+
+    @cached_property
+    def in_pod(self) -> str | None:
+        """The mode in which the broker's pod has the disk; None without a pod, or where the pod is without it."""
+        return mode_in(self.pod, self.name)
 
     @cached_property
     def other_in_pod(self) -> bool:
@@ -217,8 +220,8 @@ def _of(state: ClusterState, broker_id: int, broker: SnapshotObject) -> list[Bro
         name = disk["name"]
         word = _now_on_record(_said(said.get(name), agent, state.now), disk)
         log_dir = dirs.get(names.log_dir(name))
-        error, in_pod = log_dir.error if log_dir else None, mode_in(pod, name)
-        if not runs or in_pod != disk_facts.ACTIVE:
+        error = log_dir.error if log_dir else None
+        if not runs or mode_in(pod, name) != disk_facts.ACTIVE:
             word, error = _without_kafka(word), None
         elif word is not None and _before(said[name], began):
             word = _without_kafka(
@@ -242,7 +245,6 @@ def _of(state: ClusterState, broker_id: int, broker: SnapshotObject) -> list[Bro
             before=before.get(name) or {},
             observed=said.get(name) or {},
             request=wanted.get(name, NO_REQUEST),
-            in_pod=in_pod,
             offset=agent.offset,
         )
         if word is None or not word.fresh:

@@ -80,7 +80,8 @@ class DiskInventory:
     @cached_property
     def usages(self) -> Mapping[tuple[int, str], DiskUsage]:
         """Usage of each disk; disks with unknown usage are left out."""
-        return find_disk_usage(self.state, self.slots)
+        found = ((slot.key, find_disk_usage(self.state, slot)) for slot in self.slots)
+        return {key: fill for key, fill in found if fill is not None}
 
     def level(self, slot: BrokerDisk) -> UsageLevel:
         """The usage level of a disk; the previous level while the usage is unknown."""

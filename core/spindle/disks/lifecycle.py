@@ -274,7 +274,7 @@ _FROM: Final = {
 
 def step(state: DiskState, facts: DiskFacts) -> Transition | None:
     """The transition that is due; None if the state stays. One at a time: call again with the new state."""
-    for row, due in _FROM.get(state, ()):
+    for row, due in _FROM[state]:
         if due(facts):
             return row
     return None

@@ -1,6 +1,6 @@
 """Usage and usage level of each disk, computed once in a pass."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,27 +37,14 @@ class DiskUsage:
         return self.verdict.level
 
 
-def find_disk_usage(state: ClusterState, slots: Iterable[BrokerDisk]) -> dict[tuple[int, str], DiskUsage]:
-    """Usage of disks by (broker, disk); without those of unknown usage: for them, Spindle neither takes nor reverts an action."""
-    levels: dict[tuple[int, int], DiskBounds] = {}
-    found = {}
-    for slot in slots:
-        size = _size(slot) if slot.mode == disk_facts.ACTIVE else None
-        if size is None:
-            continue
-        capacity, in_use = size
-        bounds = levels.get((slot.broker, capacity))
-        if bounds is None:
-            bounds = disk_bounds(
-                capacity, state.thresholds_of(slot.broker), state.spec.disks.last_resort_actions
-            )
-            levels[slot.broker, capacity] = bounds
-        found[slot.key] = _usage(state, slot, in_use, bounds)
-    return found
-
-
-def _usage(state: ClusterState, slot: BrokerDisk, in_use: int, levels_of: DiskBounds) -> DiskUsage:
+def find_disk_usage(state: ClusterState, slot: BrokerDisk) -> DiskUsage | None:
+    """Usage of a disk; None while unknown: then Spindle neither takes nor reverts an action."""
+    size = _size(slot)
+    if size is None or slot.mode != disk_facts.ACTIVE:
+        return None
+    capacity, in_use = size
     used = in_use + _given_up(state, slot)
+    levels_of = disk_bounds(capacity, state.thresholds_of(slot.broker), state.spec.disks.last_resort_actions)
     recorded, before = slot.before.get("usage") or {}, recorded_level(slot)
     # The forecast of an agent that does not report is stale.
     cordon_in = _cordon_in(state, slot) if slot.watched else None

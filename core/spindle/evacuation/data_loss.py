@@ -209,8 +209,6 @@ def _is_full(inventory: DiskInventory, loss: Loss) -> bool:
 def _acceptance(
     slot: BrokerDisk, loss: Loss | None, known: Accepted | None, leaderless: Collection[Key]
 ) -> Accepted | None:
-    if slot.request.accept_loss is None:
-        return None
     healthy = slot.health.well and slot.mode == disk_facts.ACTIVE and slot.online is True
     return accept(slot.request.accept_loss, loss, known, leaderless, well=healthy)
 

@@ -186,13 +186,6 @@ class ClusterState:
         """Kafka's view, indexed for the question which brokers may be taken down."""
         return RestartSafety(self.kafka)
 
-    def is_pinned(self, broker_id: int) -> bool:
-        """Whether the bound volumes of a broker choose its node, as in `hosts_of_brokers`."""
-        broker = self.brokers.get(broker_id)
-        disks = broker["spec"].get("disks") or () if broker is not None else ()
-        volumes = (self.volume(self.claims.get(disk["claim"])) for disk in disks)
-        return any(volume is not None and objects.pinned_to(volume) for volume in volumes)
-
     @cached_property
     def hosts_of_brokers(self) -> Mapping[int, frozenset[str]]:
         """Broker id → host names of the nodes that its bound volumes are pinned to; without brokers that have no such volume."""

@@ -41,9 +41,8 @@ class ViewReader:
         self.rows = _PartitionRows(partitions)
         self.problems: list[str] = []
         self.dirs: list[tuple[int, str, float, int]] = []
-        self.reports: list[
-            tuple[int, int, Mapping[Key, int]]
-        ] = []  # row of the broker and of its dir, replicas
+        # Row of the broker and of its dir, and replicas.
+        self.reports: list[tuple[int, int, Mapping[Key, int]]] = []
         # The first offline dir of each broker; at last that of unknown ones, which have none.
         self.offline = np.full(len(self.ids) + 1, -1)
         self.moving: set[tuple[str, int]] = set()
@@ -168,10 +167,8 @@ class ViewReader:
     def _reported(self, keys: IntArray) -> tuple[IntArray, FloatArray, BoolArray]:
         """Dir row and bytes by `_key`, and whether any dir reports it; of several dirs of one broker, the last counts."""
         count = [len(replicas) for _, _, replicas in self.reports]
-        broker, row = (
-            np.repeat(np.array(column, np.int64), count)
-            for column in ([number for number, _, _ in self.reports], [row for _, row, _ in self.reports])
-        )
+        broker = np.repeat(_joined([[number] for number, _, _ in self.reports]), count)
+        row = np.repeat(_joined([[row] for _, row, _ in self.reports]), count)
         columns = [columns_of(replicas) for _, _, replicas in self.reports]
         topics = chain.from_iterable(topics for topics, _, _ in columns)
         partition = self.rows.find(topics, _joined(numbers for _, numbers, _ in columns))
